@@ -93,7 +93,7 @@ def run_kafka_python(folder: pathlib.Path, bootstrap: str, tests: list[str]) -> 
     report.unlink(missing_ok=True)
     selected = [f"test/integration/{name}" for name in tests] or ["test/integration"]
     environment = {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"},  # these are for our run
         "KAFKA_URI": f"kafka://{bootstrap.partition(',')[0]}",
         "KAFKA_VERSION": KAFKA_VERSION,
         "KAFKA_ROOT": str(folder),
