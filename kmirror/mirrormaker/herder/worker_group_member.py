@@ -20,7 +20,7 @@ from kmirror.clients.consumer.classic_requests import AGAIN, GONE, NO_GENERATION
 from kmirror.clients.consumer.signal import Signal
 from kmirror.common.config import ConfigDef, ConfigType
 from kmirror.common.errors import ApiException, ConfigError, Errors, KmirrorError
-from kmirror.mirrormaker.herder.connect_protocol import EAGER, PROTOCOL_TYPE, Assignment, deserialize_assignment
+from kmirror.mirrormaker.herder.connect_protocol import PROTOCOL_TYPE, Assignment, ConnectProtocol, deserialize_assignment
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.wire.messages.sync_group import SyncGroupRequestAssignment
 from kmirror.wire.primitives import ProtocolReadError
@@ -127,7 +127,7 @@ class WorkerGroupMember:
 
     async def _join(self) -> None:
         self._heard()
-        error, response = await self._requests.join(lambda: [(EAGER, self._listener.metadata())])
+        error, response = await self._requests.join(lambda: [(ConnectProtocol.EAGER.group_protocol, self._listener.metadata())])
         if error is Errors.MEMBER_ID_REQUIRED:
             self._identity.id = response.member_id
             return

@@ -1,4 +1,6 @@
-"""Apache's classes of MirrorMaker 2, asked line by line through `MirrorMakerRules.java`."""
+"""Apache's classes of MirrorMaker 2 and of Connect's group, asked line by line through `MirrorMakerRules.java`
+and `ConnectGroupRules.java`.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +13,25 @@ from collections.abc import Callable, Sequence
 from support.peers.peers import ROOT, TOOL_JVM, java, kafka_classpath, require
 from support.waiting import PROGRAM_S, REACHED_S
 
-PROGRAM = ROOT / "tests" / "interop" / "mirrormaker" / "MirrorMakerRules.java"
-MAIN_CLASS = "org.apache.kafka.connect.mirror.MirrorMakerRules"
+PROGRAMS = ROOT / "tests" / "interop" / "mirrormaker"
+MIRROR_MAKER_RULES = "org.apache.kafka.connect.mirror.MirrorMakerRules"
+CONNECT_GROUP_RULES = "org.apache.kafka.connect.runtime.distributed.ConnectGroupRules"
 Question = Sequence[object]
 Apache = Callable[[Sequence[Question]], list[str]]
 
 
-def compiled(classes: pathlib.Path) -> Apache:
+def compiled(classes: pathlib.Path, main_class: str = MIRROR_MAKER_RULES) -> Apache:
     """Returns what asks Apache's classes; one answer a question."""
+    program = PROGRAMS / f"{main_class.rpartition('.')[2]}.java"
     compiler = shutil.which("javac") or shutil.which("javac", path=str(pathlib.Path(os.environ.get("JAVA_HOME", "/")) / "bin"))
     require(compiler, "no JDK (javac) on the PATH and no JAVA_HOME")
-    command = [str(compiler), "-proc:none", "-cp", kafka_classpath(), "-d", str(classes), str(PROGRAM)]
+    command = [str(compiler), "-proc:none", "-cp", kafka_classpath(), "-d", str(classes), str(program)]
     subprocess.run(command, check=True, capture_output=True, timeout=REACHED_S)
 
     def ask(questions: Sequence[Question]) -> list[str]:
         script = "".join("\t".join(map(str, question)) + "\n" for question in questions)
         assert script.count("\n") == len(questions)
-        command = [java(), *TOOL_JVM, "-cp", f"{classes}{os.pathsep}{kafka_classpath()}", MAIN_CLASS]
+        command = [java(), *TOOL_JVM, "-cp", f"{classes}{os.pathsep}{kafka_classpath()}", main_class]
         done = subprocess.run(command, input=script, capture_output=True, text=True, encoding="utf-8", timeout=PROGRAM_S, check=False)
         assert done.returncode == 0, done.stderr[-2000:]
         answers = [line for line in done.stdout.split("\n")[:-1] if not line.startswith(("SLF4J", "log4j", "ERROR StatusLogger"))]

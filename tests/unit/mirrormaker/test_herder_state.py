@@ -143,7 +143,7 @@ class TestProtocol:
 
     @given(st.text(max_size=9), st.integers(0, 2**40), st.lists(st.tuples(st.text(max_size=5), st.integers(0, 9)), unique=True))
     def test_what_is_written_is_read(self, url: str, offset: int, rows: list[tuple[str, int]]) -> None:
-        assert deserialize_metadata(serialize_metadata(WorkerState(url, offset)) + b"newer") == WorkerState(url, offset)
+        assert deserialize_metadata(serialize_metadata(WorkerState(url, offset), 1) + b"newer") == WorkerState(url, offset)
         wanted = [ConnectorTaskId(connector, task) for connector, task in rows]
         read_back = deserialize_assignment(serialize_assignment(Assignment("l", url, offset, ["c"], wanted, CONFIG_MISMATCH)))
         assert (read_back.error, read_back.connectors, sorted(read_back.tasks)) == (CONFIG_MISMATCH, ["c"], sorted(wanted))
