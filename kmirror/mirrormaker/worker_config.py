@@ -28,7 +28,19 @@ PRODUCER_DEFAULTS: Final = {
 }
 """As Connect's workers have them, but idempotent: a partition's batches may then be in flight side by
 side. `enable.idempotence=false` makes it one request at a time."""
-GROUP_CONFIGS: Final = ("group.id", "session.timeout.ms", "heartbeat.interval.ms", "rebalance.timeout.ms")
+GROUP_CONFIGS: Final = (
+    "group.id",
+    "session.timeout.ms",
+    "heartbeat.interval.ms",
+    "rebalance.timeout.ms",
+    "connect.protocol",
+    "scheduled.rebalance.max.delay.ms",
+    "inter.worker.key.generation.algorithm",
+    "inter.worker.key.size",
+    "inter.worker.key.ttl.ms",
+    "inter.worker.signature.algorithm",
+    "inter.worker.verification.algorithms",
+)
 NOT_BUILT: Final = {
     "transforms": "",
     "predicates": "",

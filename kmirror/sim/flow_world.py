@@ -47,7 +47,7 @@ ONE_PARTITION_PERCENT = 35
 @dataclass(frozen=True, slots=True)
 class FlowWorld:
     """`replaced`: while a worker stands still another one takes its place, and then both run for a
-    moment. `workers` share the flows. Both are drawn with exactly-once support only: two that copy at
+    moment. `protocol` is that of the workers' group, told and never drawn. `workers` share the flows. Both are drawn with exactly-once support only: two that copy at
     least once at the same time may leave a group's translation ahead of what one of them copies again.
     `grows`: there is one more partition, or topic. `sink`: the workers are at the source (MC2).
     `deletes`, which is never drawn: an operator deletes the target's topic, and the workers, which nothing
@@ -71,6 +71,7 @@ class FlowWorld:
     workers: int = 1
     sink: bool = False
     deletes: bool = False
+    protocol: str = "eager"
 
     @classmethod
     def drawn(cls, random: Random, **told: Any) -> FlowWorld:
@@ -151,6 +152,12 @@ class FlowWorld:
             props |= {f"{source}->{target}.producer.override.max.request.size": "260" for source, target in self.flows()}
         return props
 
+    def workers_settings(self) -> dict[str, str]:
+        """What workers have besides their file, so that it does not stand in the configs of connectors: a
+        story stays the same that has no protocol of its own.
+        """
+        return {"connect.protocol": self.protocol, "scheduled.rebalance.max.delay.ms": "4000"}
+
     def _of_cluster(self, cluster: str, servers: str) -> dict[str, str]:
         props = {f"{cluster}.bootstrap.servers": servers, f"{cluster}.offset.flush.interval.ms": "700"}
         for kind, own in OF_A_KIND.items():
@@ -180,6 +187,7 @@ class FlowWorld:
         found += ["the source grows"] if self.grows else []
         found += ["disks break"] if self.disks_break else []
         found += ["the target's topic is deleted"] if self.deletes else []
+        found += [] if self.protocol == "eager" else [f"protocol {self.protocol}"]
         return ", ".join(found)
 
 

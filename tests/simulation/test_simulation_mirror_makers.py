@@ -23,7 +23,7 @@ from kmirror.sim.histories.mirror_makers import MIRROR_MAKER_HISTORIES
 from kmirror.sim.histories.registry import run_named
 
 ANEW = "mirror-maker-2-made-anew"
-STORMS = [("mirror-maker-2", 11), (ANEW, 41), (ANEW, 46), ("mirror-maker-1", 1), ("mirror-maker-1", 5)]
+STORMS = [("mirror-maker-2", 11), ("mirror-maker-2-sessioned", 3), (ANEW, 41), (ANEW, 46), ("mirror-maker-1", 1), ("mirror-maker-1", 5)]
 """Seed 11 has small requests and disks that break; there a consumer once waited for ever. In seeds 41
 and 46 a group once kept an offset of a topic that was deleted.
 """

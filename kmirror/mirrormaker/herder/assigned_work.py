@@ -7,7 +7,7 @@ to run comes as an assignment, together with what the topic of configs says then
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,11 +67,11 @@ class AssignedWork:
         of tasks wait for the next assignment. Returns the connectors that were started.
         """
         connectors = {
-            name: (state.connectors[name], state.target_state(name)) for name in assignment.connectors if name in state.connectors
+            name: (state.connectors[name], state.target_state(name)) for name in sorted(assignment.connectors) if name in state.connectors
         }
         tasks: dict[ConnectorTaskId, tuple[Mapping[str, str], TargetState]] = {
             task: (self._tasks[task].properties if same_tasks else state.task_config(task), state.target_state(task.connector))
-            for task in assignment.tasks
+            for task in sorted(assignment.tasks)
             if (task in self._tasks if same_tasks else task in state.tasks(task.connector))
         }
         ended = [task for task, unit in self._tasks.items() if tasks.get(task) != (unit.properties, unit.target_state)]
@@ -105,6 +105,24 @@ class AssignedWork:
     async def stop_tasks(self, connectors: Sequence[str] | None = None) -> None:
         """Stops the tasks of some connectors, or all."""
         await self.stop([task for task in self._tasks if connectors is None or task.connector in connectors], [])
+
+    async def stop_changed(self, state: ClusterConfigState, connectors: Collection[str]) -> None:
+        """Stops the tasks that are configured otherwise by now, or not at all, and all tasks of some
+        connectors.
+        """
+        same = {
+            task
+            for task, unit in self._tasks.items()
+            if task in state.tasks(task.connector) and state.task_config(task) == unit.properties and task.connector not in connectors
+        }
+        await self.stop([task for task in self._tasks if task not in same], [])
+
+    async def stop_revoked(self, assignment: Assignment) -> list[str | ConnectorTaskId]:
+        """Stops what an assignment takes away; returns what ran of it."""
+        connectors = [name for name in assignment.revoked_connectors if name in self._connectors]
+        tasks = [task for task in assignment.revoked_tasks if task in self._tasks]
+        await self.stop(tasks, connectors)
+        return [*connectors, *tasks]
 
     async def stop_all(self) -> None:
         await self.stop(list(self._tasks), list(self._connectors))

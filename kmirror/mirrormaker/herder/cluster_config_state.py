@@ -10,16 +10,18 @@ Records are JSON without schemas, in one partition, compacted:
     target-state-<name>       {"state": "PAUSED", "state.v2": "STOPPED"}      what its users want
     restart-connector-<name>  {"include-tasks": true, "only-failed": false}   for workers that run then
     logger-cluster-<name>     {"level": "DEBUG"}       the same (KIP-976)
+    session-key               {"key": base64, "algorithm": "HmacSHA256", "creation-timestamp": ms}     signs requests (KIP-507)
 
 A commit without all its tasks, which compaction or a leader that died may leave, makes a connector
 inconsistent: it has no tasks until its connector writes them anew. "state" is for workers before
-KIP-875, which do not know STOPPED. Other keys (session keys) are of no concern here, and are left alone.
+KIP-875, which do not know STOPPED. Other keys are left alone.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -27,6 +29,8 @@ from typing import Any, Final
 from kmirror.mirrormaker.connect_offsets import parse_json
 from kmirror.mirrormaker.herder.connect_protocol import ConnectorTaskId, is_task_number
 from kmirror.mirrormaker.herder.herder import RestartRequest, TargetState
+from kmirror.mirrormaker.herder.request_signatures import digest_of
+from kmirror.mirrormaker.herder.session_keys import SessionKey
 
 CONNECTOR_PREFIX: Final = "connector-"
 TASK_PREFIX: Final = "task-"
@@ -35,6 +39,7 @@ TASK_COUNT_RECORD_PREFIX: Final = "tasks-fencing-"
 TARGET_STATE_PREFIX: Final = "target-state-"
 RESTART_PREFIX: Final = "restart-connector-"
 LOGGER_PREFIX: Final = "logger-cluster-"
+SESSION_KEY: Final = "session-key"
 _log = logging.getLogger(__name__)
 
 Record = tuple[bytes, bytes | None]
@@ -74,6 +79,10 @@ def logger_record(namespace: str, level: str) -> Record:
     return _record(LOGGER_PREFIX + namespace, {"level": level})
 
 
+def session_key_record(key: SessionKey) -> Record:
+    return _record(SESSION_KEY, {"key": b64encode(key.key).decode(), "algorithm": key.algorithm, "creation-timestamp": key.created_ms})
+
+
 def _record(key: str, value: Any) -> Record:
     return key.encode(), json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
@@ -111,6 +120,7 @@ class ClusterConfigState:
         self.inconsistent: set[str] = set()
         self.changes = ConfigChanges()
         """Since somebody last put a new one there."""
+        self.session_key: SessionKey | None = None
         self._counts: dict[str, int] = {}
         self._tasks: dict[ConnectorTaskId, dict[str, str]] = {}
         self._deferred: dict[str, dict[int, dict[str, str]]] = {}
@@ -153,6 +163,8 @@ class ClusterConfigState:
             self._commit(name.removeprefix(COMMIT_TASKS_PREFIX), name, value)
         elif name.startswith(RESTART_PREFIX):
             self._restart(name.removeprefix(RESTART_PREFIX), name, value)
+        elif name == SESSION_KEY:
+            self.session_key = _session_key(name, value) or self.session_key
         elif name.startswith(LOGGER_PREFIX):
             level = _parsed(name, value).get("level")
             if isinstance(level, str):
@@ -255,4 +267,17 @@ def _number(key: str, name: str, value: bytes | None) -> int | None:
         return number
     if parsed:
         _log.error("Invalid data of %s: '%s' field should be a number but is %r", key, name, number)
+    return None
+
+
+def _session_key(name: str, value: bytes | None) -> SessionKey | None:
+    parsed = _parsed(name, value)
+    key, algorithm, created_ms = parsed.get("key"), parsed.get("algorithm"), parsed.get("creation-timestamp")
+    try:
+        if isinstance(key, str) and isinstance(algorithm, str) and isinstance(created_ms, int) and digest_of(algorithm) is not None:
+            return SessionKey(b64decode(key, validate=True), algorithm, created_ms)
+    except ValueError:
+        pass
+    if parsed:
+        _log.error("Invalid data of %s: %r", name, sorted(parsed))
     return None

@@ -24,11 +24,13 @@ from kmirror.mirrormaker.herder.cluster_config_state import (
     logger_record,
     removal_records,
     restart_record,
+    session_key_record,
     target_state_record,
     task_count_record,
     task_records,
 )
 from kmirror.mirrormaker.herder.herder import RestartRequest, TargetState
+from kmirror.mirrormaker.herder.session_keys import SessionKey
 from kmirror.mirrormaker.internal_topics import POLL_MS, InternalTopicReader
 from kmirror.runtime.api import Runtime
 
@@ -114,6 +116,9 @@ class ConfigBackingStore:
 
     async def put_restart_request(self, request: RestartRequest) -> None:
         await self._write([restart_record(request)])
+
+    async def put_session_key(self, key: SessionKey) -> None:
+        await self._write([session_key_record(key)])
 
     # Every worker
 

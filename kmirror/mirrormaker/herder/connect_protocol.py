@@ -159,21 +159,6 @@ def deserialize_assignment(data: bytes) -> Assignment:
     return Assignment(leader, url, offset, connectors, tasks, error, revoked_connectors, revoked_tasks, delay_ms)
 
 
-def assign_eagerly(
-    leader: str, url: str, offset: int, members: Iterable[str], connectors: Iterable[str], tasks: Iterable[ConnectorTaskId]
-) -> dict[str, Assignment]:
-    """Returns each member's work: tasks go round robin over the members, connectors to the leader
-    (Kafka's `EagerAssignor` deals connectors, too). The leader alone writes configs of tasks, so a
-    connector that runs with it needs no way to tell it.
-    """
-    every = sorted(members)
-    dealt: dict[str, list[ConnectorTaskId]] = {member: [] for member in every}
-    others_first = [member for member in every if member != leader] + [leader]
-    for number, task in enumerate(sorted(tasks)):
-        dealt[others_first[number % len(others_first)]].append(task)
-    return {member: Assignment(leader, url, offset, sorted(connectors) if member == leader else [], dealt[member]) for member in every}
-
-
 class _Reader:
     def __init__(self, data: bytes) -> None:
         self._data = bytes(data)

@@ -37,6 +37,7 @@ from kmirror.mirrormaker.herder.herder import (
     not_stopped,
     patched,
 )
+from kmirror.mirrormaker.herder.request_signatures import RequestSignature
 from kmirror.mirrormaker.herder.source_offsets import check_offsets, read_offsets, write_offsets
 from kmirror.mirrormaker.herder.status_backing_store import StoredStatuses
 from kmirror.mirrormaker.herder.worker import Worker
@@ -320,7 +321,8 @@ class DistributedHerder:
 
     # Between workers
 
-    async def put_task_configs(self, connector: str, configs: Sequence[Mapping[str, str]]) -> None:
+    async def put_task_configs(self, connector: str, configs: Sequence[Mapping[str, str]], signature: RequestSignature | None) -> None:
+        self._living().require_signed(signature)
         work = await self._leader("Only the leader may write task configurations.")
         self._known(work, connector)
         if configs and work.configs.state.target_state(connector) is TargetState.STOPPED:
@@ -328,7 +330,8 @@ class DistributedHerder:
         await work.write_tasks(connector, configs)
         work.assign_changed_tasks()
 
-    async def fence_zombie_source_tasks(self, connector: str) -> None:
+    async def fence_zombie_source_tasks(self, connector: str, signature: RequestSignature | None) -> None:
+        self._living().require_signed(signature)
         work = await self._leader("Only the leader may perform zombie fencing.")
         self._known(work, connector)
         await work.fence(connector)

@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 
 from kmirror.common.errors import KmirrorError
 from kmirror.mirrormaker.herder.connect_protocol import ConnectorTaskId
+from kmirror.mirrormaker.herder.request_signatures import RequestSignature
 from kmirror.mirrormaker.kept_running import State
 
 BAD_REQUEST: Final = 400
@@ -171,11 +172,11 @@ class Herder(Protocol):
 
     # Between workers
 
-    async def put_task_configs(self, connector: str, configs: Sequence[Mapping[str, str]]) -> None:
+    async def put_task_configs(self, connector: str, configs: Sequence[Mapping[str, str]], signature: RequestSignature | None) -> None:
         """What a connector that runs elsewhere wants its tasks to be; for the leader."""
         ...
 
-    async def fence_zombie_source_tasks(self, connector: str) -> None:
+    async def fence_zombie_source_tasks(self, connector: str, signature: RequestSignature | None) -> None:
         """Shuts out the tasks before those of the last commit (KIP-618); for the leader."""
         ...
 

@@ -37,6 +37,7 @@ from kmirror.mirrormaker.herder.herder import (
     not_stopped,
     patched,
 )
+from kmirror.mirrormaker.herder.request_signatures import RequestSignature
 from kmirror.mirrormaker.herder.source_offsets import check_offsets
 from kmirror.mirrormaker.herder.standalone_connector import StandaloneConnector
 from kmirror.mirrormaker.kept_running import KeptRunning, Status
@@ -207,10 +208,10 @@ class StandaloneHerder:
 
     # The worker
 
-    async def put_task_configs(self, connector: str, configs: Sequence[Mapping[str, str]]) -> None:
+    async def put_task_configs(self, connector: str, configs: Sequence[Mapping[str, str]], signature: RequestSignature | None) -> None:
         _not_supported("externally setting task configurations")
 
-    async def fence_zombie_source_tasks(self, connector: str) -> None:
+    async def fence_zombie_source_tasks(self, connector: str, signature: RequestSignature | None) -> None:
         _not_supported("exactly-once source connectors")
 
     async def set_cluster_logger_level(self, namespace: str, level: str) -> None:

@@ -9,14 +9,21 @@ and every worker runs the tasks it is given.
     leader      connectors, task configs, shutting out former tasks, assignment
     all         tasks
 
-Tasks stop before a worker joins again, so none runs twice; connectors stay with a leader that stays
-one. A worker that was alone in its group goes on copying while it joins: it is the leader again, and
-stops what others get before it assigns. Tasks whose configuration is the same go on then. The leader
-waits until each connector that starts has said what its tasks are, SETTLE_MS at most, before it has
-the group assigned anew.
+Under the eager protocol tasks stop before a worker joins again, so none runs twice; connectors stay with
+a leader that stays one. A worker that was alone in its group goes on copying while it joins: it is the
+leader again, and stops what others get before it assigns. Tasks whose configuration is the same go on
+then. The leader waits until each connector that starts has said what its tasks are, SETTLE_MS at most,
+before it has the group assigned anew.
 
-A leader of Apache's gives connectors to all workers. One that runs here tells the leader over HTTP what
-its tasks are (`leader_requests`), again and again while there is no leader that takes it.
+Under a cooperative protocol a worker joins with what it has (`_held`). Only tasks that are configured
+otherwise by now stop before: all workers have read the configs that the round is about when it begins, so
+no partition is copied twice after it. What the leader takes away stops, and the worker joins again. A
+worker that lost its place in the group stops everything, but says that it has it when it comes back, and
+goes on with it unless others got it.
+
+Connectors may run at any worker where all of them have a REST interface. One that does not run at the
+leader tells it over HTTP what its tasks are (`leader_requests`), again and again while there is no leader
+that takes it.
 
 With exactly-once support, tasks of a new set of configs start only after all tasks before it were
 shut out (KIP-618): the leader does it before it assigns, and notes it in the topic. A worker that can
@@ -44,15 +51,16 @@ from kmirror.mirrormaker.herder.connect_protocol import (
     NOT_USED,
     Assignment,
     ConnectorTaskId,
+    ConnectProtocol,
     WorkerState,
-    assign_eagerly,
-    deserialize_metadata,
     serialize_assignment,
     serialize_metadata,
 )
 from kmirror.mirrormaker.herder.connector_life import run_connector
 from kmirror.mirrormaker.herder.connector_plan import ConnectorPlans, TaskContext
 from kmirror.mirrormaker.herder.herder import TargetState
+from kmirror.mirrormaker.herder.leader_assignor import GroupRound, LeaderAssignor, held_after
+from kmirror.mirrormaker.herder.request_signatures import RequestSignature
 from kmirror.mirrormaker.herder.status_backing_store import StatusBackingStore
 from kmirror.mirrormaker.herder.worker_group_member import WorkerGroupMember
 from kmirror.mirrormaker.herder.worker_reports import WorkerReports
@@ -81,6 +89,7 @@ class Worker:
         self._name = name = setup.name
         self._config = worker = setup.config
         self._peers = setup.peers
+        self._session = setup.group.session
         self._on_logger_level = setup.on_logger_level
         self._url = NOT_USED if setup.peers is None else setup.peers.url
         self.configs = ConfigBackingStore(
@@ -105,10 +114,15 @@ class Worker:
         self.plans = ConnectorPlans(setup.plans, setup.make_plan, lambda name: self.configs.state.connectors.get(name, {}))
         self._changing = asyncio.Lock()
         self._fencing = asyncio.Lock()
+        self._keying = asyncio.Lock()
         self._asked: set[str] = set()
         self._changed_ms: int | None = None
         self._assignment: Assignment | None = None
-        self._owners: dict[str | ConnectorTaskId, str] = {}
+        self._held: Assignment | None = None
+        """What the worker says that it has, under a cooperative protocol also while it has lost its place."""
+        self._recommitted: set[str] = set()
+        """Connectors whose tasks were committed anew since the last round."""
+        self._assignor = LeaderAssignor(self._url, setup.group.max_delay_ms)
         self._joins = True
         self.is_member = False
         """Whether the group has given it work since it last lost its place."""
@@ -141,11 +155,14 @@ class Worker:
 
     # WorkerRebalanceListener
 
-    def metadata(self) -> bytes:
-        return serialize_metadata(WorkerState(self._url, self._offset))
+    def metadata(self, protocol: ConnectProtocol) -> bytes:
+        return serialize_metadata(WorkerState(self._url, self._offset, self._held), protocol)
 
     async def before_join(self) -> None:
         self._changed_ms, self._joins = None, True
+        if self._member.protocol.is_cooperative:
+            await self._stop_changed_tasks()
+            return
         if self.leads and self._is_alone:
             return
         async with self._changing:
@@ -157,56 +174,95 @@ class Worker:
 
     async def on_lost(self) -> None:
         self.leads, self.leader_url, self._joins, self.is_member = False, None, True, False
+        if not self._member.protocol.is_cooperative:
+            self._held = None
         await self._give_up()
 
-    async def assign(self, member_id: str, members: Sequence[tuple[str, bytes]]) -> dict[str, bytes]:
-        if len(members) > 1:
+    async def assign(self, group: GroupRound) -> dict[str, bytes]:
+        if len(group.members) > 1 and not group.protocol.is_cooperative:
             async with self._changing:
                 await self._work.stop_tasks()
         if not self.leads:
             await self.configs.claim_write_privileges()
             self.leads = True
-        self._is_alone = len(members) == 1
+        self._is_alone = len(group.members) == 1
         await self.configs.refresh()
         await self._write_connectors()
         state = self.configs.state
-        names = self.plans.of_file or state.connectors
+        names = [*(self.plans.of_file or state.connectors)]
         await self._fence([name for name in names if self.plans.is_source(name)])
         tasks = [task for name in names for task in state.tasks(name)]
+        self._recommitted |= state.changes.tasks
         state.changes.added_or_removed.clear()
         state.changes.tasks.clear()
-        assigned = assign_eagerly(member_id, self._url, self._offset, [member for member, _ in members], names, tasks)
-        self._owners = {}
-        for member, metadata in members:
-            url = deserialize_metadata(metadata).url
-            self._owners |= dict.fromkeys(assigned[member].connectors, url)
-            self._owners |= dict.fromkeys(assigned[member].tasks, url)
-        ahead = max(deserialize_metadata(metadata).offset for _, metadata in members)
+        ahead = max(member.offset for member in group.members.values())
         if ahead > self._offset:
-            mismatch = Assignment(member_id, self._url, ahead, error=CONFIG_MISMATCH)
-            assigned = dict.fromkeys(assigned, mismatch)
-        return {member: serialize_assignment(one) for member, one in assigned.items()}
+            mismatch = Assignment(group.leader, self._url, ahead, error=CONFIG_MISMATCH)
+            assigned = dict.fromkeys(group.members, mismatch)
+        else:
+            assigned = self._assignor.assign(group, self._offset, names, tasks, self._runtime.clock.time_ms())
+        return {member: serialize_assignment(one, group.protocol) for member, one in assigned.items()}
 
     async def on_assigned(self, assignment: Assignment, generation: int, *, leads: bool) -> None:
         self._reports.generation, self.leads = generation, leads
         self.leader_url = assignment.leader_url if assignment.leader_url != NOT_USED else None
         self._is_alone = self._is_alone and leads
+        is_cooperative = self._member.protocol.is_cooperative
+        if is_cooperative:
+            await self._give_up_revoked(assignment)
+        held = self._held = held_after(self._held, assignment) if is_cooperative else assignment
         if not self._has_read(assignment):
             await self.configs.refresh()
         if not self._has_read(assignment):
-            await self._give_up()
+            if not is_cooperative:
+                await self._give_up()
             self._member.rejoin("the worker had not read the configs of its assignment")
             return
         _log.info(
             "[%s] Joined group at generation %d: %d connectors, %d tasks%s",
-            self._name, generation, len(assignment.connectors), len(assignment.tasks), ", leads" if leads else "",
+            self._name, generation, len(held.connectors), len(held.tasks), ", leads" if leads else "",
         )  # fmt: skip
         async with self._changing:
-            self._assignment = assignment
-            self._asked.difference_update(await self._work.run(assignment, self.configs.state))
-        self._joins, self.is_member = False, True
+            if is_cooperative:
+                await self._work.stop_changed(self.configs.state, self._take_recommitted())
+            self._assignment = held
+            self._asked.difference_update(await self._work.run(held, self.configs.state))
+        self._joins, self.is_member = assignment.revokes, True
+        if assignment.revokes:
+            self._member.rejoin("what was taken away is to be given out")
+        elif assignment.delay_ms > 0:
+            self._member.rejoin_in(assignment.delay_ms)
+        if leads and self._member.protocol is ConnectProtocol.SESSIONED:
+            self._scope.spawn(self._keep_session_key(), name="session-key")
         if leads and self._peers is not None:
             self._scope.spawn(self._reports.forget_what_is_gone(self.configs.state), name="statuses")
+
+    async def _give_up_revoked(self, assignment: Assignment) -> None:
+        async with self._changing:
+            ended = await self._work.stop_revoked(assignment)
+        if ended and self._peers is not None:
+            await self._reports.revoked(ended)
+
+    async def _stop_changed_tasks(self) -> None:
+        if not self._work.tasks:
+            return
+        try:
+            await self.configs.refresh()
+        except KmirrorError as error:
+            _log.warning("[%s] The topic of configs cannot be read: %s", self._name, error)
+            return
+        async with self._changing:
+            await self._work.stop_changed(self.configs.state, self._take_recommitted())
+
+    def _take_recommitted(self) -> set[str]:
+        """Returns connectors of which all tasks begin again: with exactly-once support those that were
+        committed anew, whose former tasks are shut out.
+        """
+        changes = self.configs.state.changes
+        found, self._recommitted = self._recommitted | changes.tasks, set()
+        if not self.leads:
+            changes.tasks.clear()  # the leader has the group assigned anew for them
+        return {name for name in found if self._config.is_exactly_once and self.plans.is_source(name)}
 
     @property
     def _offset(self) -> int:
@@ -258,6 +314,27 @@ class Worker:
             finally:
                 admin.close()
 
+    async def _keep_session_key(self) -> None:
+        """Of the leader: writes another key if it is time."""
+        async with self._keying:
+            now_ms = self._runtime.clock.time_ms()
+            is_leader = self.leads and self.is_member and self._member.protocol is ConnectProtocol.SESSIONED
+            if not is_leader or not self._session.is_due(self.configs.state.session_key, now_ms):
+                return
+            try:
+                await self.configs.put_session_key(self._session.new_key(self._runtime.random, now_ms))
+                _log.info("[%s] Wrote a new session key", self._name)
+            except KmirrorError as error:
+                _log.warning("[%s] The session key cannot be written: %s", self._name, error)
+
+    def _sign(self, body: bytes) -> Mapping[str, str]:
+        return self._session.headers(self.configs.state.session_key, body)
+
+    def require_signed(self, signature: RequestSignature | None) -> None:
+        """HerderError for a request of no worker, if the group signs its requests."""
+        if self._member.protocol is ConnectProtocol.SESSIONED:
+            self._session.require_signed(signature, self.configs.state.session_key)
+
     def assign_changed_tasks(self) -> None:
         """Has the group assigned anew, if tasks have changed and no connector is about to change more."""
         if self._changed_ms is None:
@@ -281,7 +358,7 @@ class Worker:
 
     def owner_url(self, of: str | ConnectorTaskId) -> str | None:
         """For the leader: who runs a connector or task."""
-        return self._owners.get(of)
+        return self._assignor.owners.get(of)
 
     async def _follow(self) -> None:
         while True:
@@ -298,6 +375,7 @@ class Worker:
             async with self._changing:
                 if self._assignment is not None:
                     self._asked.difference_update(await self._work.run(self._assignment, self.configs.state, same_tasks=True))
+        self._recommitted |= changes.tasks
         for request in changes.restarts.values():
             await self.restart(self._work.wanted(request))
         for namespace, level in changes.logger_levels.items():
@@ -338,7 +416,7 @@ class Worker:
                 await self.configs.refresh()
                 if self.configs.state.task_configs(connector) == tasks:
                     break
-                await self._peers.leader.put_task_configs(self.leader_url or "", connector, tasks)
+                await self._peers.leader.put_task_configs(self.leader_url or "", connector, tasks, self._sign)
                 break
             except KmirrorError as error:
                 _log.warning("[%s|%s] The leader does not take the configurations of tasks: %s", self._name, connector, error)
@@ -361,7 +439,7 @@ class Worker:
         if self.leads:
             return
         if self._peers is not None:
-            await self._peers.leader.fence(self.leader_url or "", connector)
+            await self._peers.leader.fence(self.leader_url or "", connector, self._sign)
         elif self.configs.state.pending_fencing(connector):
             raise KmirrorError(
                 f"the leader of the group {self._config.group_id} has not shut out the former tasks of {connector}, and cannot be asked for it; "
@@ -387,6 +465,7 @@ class Worker:
     async def _report(self) -> None:
         while True:
             self.assign_changed_tasks()
+            await self._keep_session_key()
             await self.report()
             await self._reports.report_topics()
             await self._runtime.sleep_ms(STATUS_INTERVAL_MS)

@@ -1,26 +1,37 @@
 """A worker's membership in the group of its flow (Connect's `WorkerGroupMember`, `WorkerCoordinator`).
 
-    give up work ─ JoinGroup ─ (leader: assign) ─ SyncGroup ─ take work over ─ heartbeats ─┐
-         └──────────────── somebody joins or leaves, or the leader has new tasks ──────────┘
+    prepare ─ JoinGroup ─ (leader: assign) ─ SyncGroup ─ take work over ─ heartbeats ─┐
+       └────── somebody joins or leaves, the leader has new tasks, a delay is over ───┘
 
-The protocol is eager: a worker gives its work up before it joins, so no task runs twice. Heartbeats
-go on meanwhile. A worker that was fenced, or has not heard of the coordinator for session.timeout.ms,
-gives its work up at once: it may be another's by now.
+The coordinator chooses the protocol that all members offer and like best (`connect_protocol`). Under the
+eager one a worker gives its work up before it joins, so no task runs twice; under the others it keeps
+what it is not told to stop. Heartbeats go on meanwhile. A worker that was fenced, or has not heard of the
+coordinator for session.timeout.ms, stops its work at once: it may be another's by now.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
 from kmirror.clients.client_config import ClientConfig, common_config_def
 from kmirror.clients.cluster_client import GROUP, ClusterClient
 from kmirror.clients.consumer.classic_requests import AGAIN, GONE, NO_GENERATION, ClassicMemberIdentity, ClassicRequests
 from kmirror.clients.consumer.signal import Signal
-from kmirror.common.config import ConfigDef, ConfigType
+from kmirror.common.config import ConfigDef, ConfigType, between
 from kmirror.common.errors import ApiException, ConfigError, Errors, KmirrorError
-from kmirror.mirrormaker.herder.connect_protocol import PROTOCOL_TYPE, Assignment, ConnectProtocol, deserialize_assignment
+from kmirror.mirrormaker.herder.connect_protocol import (
+    PROTOCOL_TYPE,
+    Assignment,
+    ConnectProtocol,
+    connect_protocol,
+    deserialize_assignment,
+    deserialize_metadata,
+    of_group_protocol,
+)
+from kmirror.mirrormaker.herder.leader_assignor import GroupRound
+from kmirror.mirrormaker.herder.session_keys import SessionConfig
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.wire.messages.sync_group import SyncGroupRequestAssignment
 from kmirror.wire.primitives import ProtocolReadError
@@ -28,6 +39,7 @@ from kmirror.wire.primitives import ProtocolReadError
 LEAVE_TIMEOUT_MS: Final = 5_000
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
+S = TypeVar("S")
 
 
 def worker_group_config_def() -> ConfigDef:
@@ -37,7 +49,13 @@ def worker_group_config_def() -> ConfigDef:
     definition.define("session.timeout.ms", ConfigType.INT, 10_000)
     definition.define("heartbeat.interval.ms", ConfigType.INT, 3_000)
     definition.define("rebalance.timeout.ms", ConfigType.INT, 60_000)
+    definition.define("connect.protocol", ConfigType.STRING, ConnectProtocol.SESSIONED.name.lower(), validator=_is_protocol)
+    definition.define("scheduled.rebalance.max.delay.ms", ConfigType.INT, 300_000, validator=between(0, 2**31 - 1))
     return definition
+
+
+def _is_protocol(_: str, text: str) -> None:
+    connect_protocol(text)
 
 
 class WorkerGroupConfig(ClientConfig):
@@ -46,6 +64,9 @@ class WorkerGroupConfig(ClientConfig):
     def __init__(self, props: Mapping[str, Any], runtime: Runtime) -> None:
         super().__init__(worker_group_config_def(), props, runtime)
         self.group_id: str = self.get_string("group.id") or ""
+        self.protocol = connect_protocol(self.get_string("connect.protocol") or "")
+        self.session = SessionConfig(props)
+        self.max_delay_ms = self.get_int("scheduled.rebalance.max.delay.ms")
         self.session_timeout_ms = self.get_int("session.timeout.ms")
         self.heartbeat_interval_ms = self.get_int("heartbeat.interval.ms")
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
@@ -55,20 +76,20 @@ class WorkerGroupConfig(ClientConfig):
 class WorkerRebalanceListener(Protocol):
     """What a membership asks of its worker."""
 
-    def metadata(self) -> bytes:
-        """What the worker tells the leader."""
+    def metadata(self, protocol: ConnectProtocol) -> bytes:
+        """What the worker tells the leader, if the group runs this protocol."""
 
     async def before_join(self) -> None:
         """Gives up all work that another worker might get."""
 
-    async def assign(self, member_id: str, members: Sequence[tuple[str, bytes]]) -> dict[str, bytes]:
-        """The worker leads: returns the assignment of each member, of whom it gets id and metadata."""
+    async def assign(self, group: GroupRound) -> dict[str, bytes]:
+        """The worker leads: returns the assignment of each member."""
 
     async def on_assigned(self, assignment: Assignment, generation: int, *, leads: bool) -> None:
-        """Takes its work over."""
+        """Takes its work over, and gives up what it is told to."""
 
     async def on_lost(self) -> None:
-        """Gives up all work: the group has gone on without the worker."""
+        """Stops all work: the group may have gone on without the worker."""
 
 
 class WorkerGroupMember:
@@ -91,7 +112,11 @@ class WorkerGroupMember:
             on_refused=self._refuse,
         )
         self._wake = Signal(runtime)
+        self.protocol = config.protocol
+        """The one that the group runs, as far as this worker knows."""
+        self._last_generation = NO_GENERATION
         self._must_join = True
+        self._rejoin_at_ms: int | None = None
         self._heard_ms = runtime.clock.monotonic_ms()
         self._failures = 0
         self._refusal: KmirrorError | None = None
@@ -105,6 +130,10 @@ class WorkerGroupMember:
         self._identity.rejoin_reason = reason
         self._must_join = True
         self._wake.fire()
+
+    def rejoin_in(self, delay_ms: int) -> None:
+        """Has the group assigned anew then, unless it is before."""
+        self._rejoin_at_ms = self._runtime.clock.monotonic_ms() + delay_ms
 
     async def run(self) -> None:
         """ApiException or another KmirrorError if the coordinator refuses for good."""
@@ -127,7 +156,7 @@ class WorkerGroupMember:
 
     async def _join(self) -> None:
         self._heard()
-        error, response = await self._requests.join(lambda: [(ConnectProtocol.EAGER.group_protocol, self._listener.metadata())])
+        error, response = await self._requests.join(self._protocols)
         if error is Errors.MEMBER_ID_REQUIRED:
             self._identity.id = response.member_id
             return
@@ -137,10 +166,17 @@ class WorkerGroupMember:
         self._answered()
         identity = self._identity
         identity.id, identity.generation, identity.protocol_name = response.member_id, response.generation_id, response.protocol_name or ""
-        self._must_join = False
+        self._must_join, self._rejoin_at_ms = False, None
         leads = response.leader == identity.id
-        members = [(member.member_id, bytes(member.metadata)) for member in response.members]
-        assigned = await self._beside_heartbeats(self._listener.assign(identity.id, members)) if leads else {}
+        protocol = _understood(of_group_protocol, identity.protocol_name, self._config.group_id)
+        assigned = {}
+        if leads:
+            members = {
+                member.member_id: _understood(deserialize_metadata, bytes(member.metadata), self._config.group_id)
+                for member in response.members
+            }
+            group = GroupRound(protocol, identity.id, identity.generation, self._last_generation, members)
+            assigned = await self._beside_heartbeats(self._listener.assign(group))
         rows = [SyncGroupRequestAssignment(member_id=member, assignment=data) for member, data in assigned.items()]
         error, response = await self._requests.sync(identity.generation, rows)
         if error is not Errors.NONE:
@@ -148,11 +184,12 @@ class WorkerGroupMember:
             await self._failed(error)
             return
         self._answered()
-        try:
-            assignment = deserialize_assignment(bytes(response.assignment))
-        except ProtocolReadError as wrong:
-            raise ApiException(Errors.INCONSISTENT_GROUP_PROTOCOL, f"the assignment of group {self._config.group_id}: {wrong}") from wrong
+        assignment = _understood(deserialize_assignment, bytes(response.assignment), self._config.group_id)
+        self.protocol, self._last_generation = protocol, identity.generation
         await self._beside_heartbeats(self._listener.on_assigned(assignment, identity.generation, leads=leads))
+
+    def _protocols(self) -> list[tuple[str, bytes]]:
+        return [(one.group_protocol, self._listener.metadata(one)) for one in self._config.protocol.offered]
 
     async def _failed(self, error: Errors) -> None:
         """JoinGroup or SyncGroup was refused: pauses if trying again helps, raises if it does not."""
@@ -162,6 +199,8 @@ class WorkerGroupMember:
         elif error is not Errors.REBALANCE_IN_PROGRESS:
             if error not in AGAIN:
                 raise self._refusal or self._requests.told(error)
+            if self.protocol.is_cooperative and self._is_cut_off():
+                await self._listener.on_lost()
             await self._runtime.sleep_ms(self._cluster.backoff_ms(self._failures))
             self._failures += 1
 
@@ -184,9 +223,17 @@ class WorkerGroupMember:
     async def _stay(self) -> None:
         """Sends heartbeats until the group must be joined again."""
         while not self._must_join:
-            await self._wake.wait(self._config.heartbeat_interval_ms)
-            if not self._must_join:
+            await self._wake.wait(self._pause_ms())
+            if self._rejoin_at_ms is not None and self._runtime.clock.monotonic_ms() >= self._rejoin_at_ms:
+                self.rejoin("the delay of the last rebalance is over")
+            elif not self._must_join:
                 await self._heartbeat()
+
+    def _pause_ms(self) -> int:
+        interval_ms = self._config.heartbeat_interval_ms
+        if self._rejoin_at_ms is None:
+            return interval_ms
+        return max(1, min(interval_ms, self._rejoin_at_ms - self._runtime.clock.monotonic_ms()))
 
     async def _heartbeat(self) -> None:
         error = await self._requests.heartbeat()
@@ -202,7 +249,7 @@ class WorkerGroupMember:
             await self._listener.on_lost()
         elif error not in AGAIN:
             raise self._refusal or self._requests.told(error)
-        elif self._runtime.clock.monotonic_ms() - self._heard_ms >= self._config.session_timeout_ms:
+        elif self._is_cut_off():
             _log.warning(
                 "[%s] The coordinator was unreachable for %d ms; this worker gives its work up",
                 self._config.group_id,
@@ -211,6 +258,9 @@ class WorkerGroupMember:
             self._cluster.forget_coordinator(self._config.group_id, GROUP)
             self._must_join = True
             await self._listener.on_lost()
+
+    def _is_cut_off(self) -> bool:
+        return self._runtime.clock.monotonic_ms() - self._heard_ms >= self._config.session_timeout_ms
 
     async def _beside_heartbeats(self, work: Awaitable[T]) -> T:
         """Work that may take longer than a session; a failed heartbeat shows in the next request."""
@@ -227,3 +277,11 @@ class WorkerGroupMember:
             if self._identity.id and self._identity.generation != NO_GENERATION:
                 await self._requests.heartbeat()
                 self._heard()
+
+
+def _understood(read: Callable[[S], T], data: S, group_id: str) -> T:
+    """ApiException for what another member, or the coordinator, should not have sent."""
+    try:
+        return read(data)
+    except ProtocolReadError as wrong:
+        raise ApiException(Errors.INCONSISTENT_GROUP_PROTOCOL, f"what group {group_id} says: {wrong}") from wrong

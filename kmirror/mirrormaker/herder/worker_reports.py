@@ -56,6 +56,14 @@ class WorkerReports:
         except TimeoutError:
             _log.warning("[%s] The cluster does not take the last statuses", self._name)
 
+    async def revoked(self, ended: Sequence[str | ConnectorTaskId]) -> None:
+        """The same of some of what ran here."""
+        try:
+            async with asyncio.timeout(LAST_WORD_MS / 1000):
+                await self._store.announce(dict.fromkeys(ended, (State.UNASSIGNED, None)), self.generation)
+        except TimeoutError:
+            _log.warning("[%s] The cluster does not take statuses", self._name)
+
     async def forget_what_is_gone(self, state: ClusterConfigState) -> None:
         """Removes the statuses of connectors and tasks that there are no longer."""
         try:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from kmirror.common.errors import ConfigError
 from kmirror.common.ports import FileSystem
 from kmirror.mirrormaker.herder.herder import INTERNAL_SERVER_ERROR, HerderError
+from kmirror.mirrormaker.herder.request_signatures import Sign
 from kmirror.mirrormaker.rest.rest_config import RestServerConfig
 from kmirror.mirrormaker.rest.rest_messages import JSON, NO_CONTENT
 
@@ -39,12 +40,14 @@ class RestClient:
         self._config = config
         self._files = files
 
-    async def http_request(self, url: str, method: str, body: Any = None, *, headers: Mapping[str, str] | None = None) -> Any:
+    async def http_request(self, url: str, method: str, body: Any, *, sign: Sign) -> Any:
         """Returns the answer's JSON, None if it has no content. HerderError as of `exchange`."""
-        return (await self.exchange(url, method, body, headers=headers))[1]
+        return (await self.exchange(url, method, body, sign=sign))[1]
 
-    async def exchange(self, url: str, method: str, body: Any = None, *, headers: Mapping[str, str] | None = None) -> tuple[int, Any]:
-        """Returns the status and the JSON of a good answer.
+    async def exchange(
+        self, url: str, method: str, body: Any = None, *, headers: Mapping[str, str] | None = None, sign: Sign | None = None
+    ) -> tuple[int, Any]:
+        """Returns the status and the JSON of a good answer. `sign` makes headers for the body's bytes.
 
         HerderError with the status and message of the other worker's refusal, and 500 if there is no
         answer.
@@ -52,7 +55,8 @@ class RestClient:
         import aiohttp
 
         data = None if body is None else json.dumps(body, ensure_ascii=False).encode()
-        sent = {"Accept": JSON, "User-Agent": AGENT, **(headers or {}), **({} if data is None else {"Content-Type": JSON})}
+        headers = {**(headers or {}), **(sign(data or b"") if sign else {})}
+        sent = {"Accept": JSON, "User-Agent": AGENT, **headers, **({} if data is None else {"Content-Type": JSON})}
         try:
             context = self._config.client_context(self._files) if url.startswith("https://") else True
             async with (

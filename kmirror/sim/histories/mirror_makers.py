@@ -15,7 +15,7 @@ Then the rules of `flow_checkers` must hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kmirror.clients.consumer.consumer_types import ConsumerRecord
@@ -49,8 +49,8 @@ FOLLOWED_MS = 6_000
 class MirrorMaker2:
     """One life of a worker of MirrorMaker 2."""
 
-    def __init__(self, runtime: SimRuntime, properties: dict[str, str]) -> None:
-        self.maker = MirrorMaker(runtime, properties)
+    def __init__(self, runtime: SimRuntime, properties: dict[str, str], workers_settings: Mapping[str, str]) -> None:
+        self.maker = MirrorMaker(runtime, properties, transform=lambda props: {**props, **workers_settings})
         self._ended = runtime.create_future()
 
     async def run(self) -> None:
@@ -188,7 +188,7 @@ async def open_flows(stage: FlowStage, world: FlowWorld, partitions: int) -> lis
     """Opens the stage; returns the workers, and one to spare, which do not run yet."""
     properties = world.properties(lambda cluster: servers_of(stage.fleets[cluster].bootstrap))
     names = [f"mm{number}" for number in range(1, world.workers + 2)]
-    workers = [stage.add_worker(name, lambda runtime: MirrorMaker2(runtime, properties)) for name in names]
+    workers = [stage.add_worker(name, lambda runtime: MirrorMaker2(runtime, properties, world.workers_settings())) for name in names]
     await stage.open(partitions, [source for source, _ in world.flows()])
     return workers
 
@@ -293,6 +293,7 @@ MIRROR_MAKER_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     "mirror-maker-2": (mirror_maker_2, STORM),
     "mirror-maker-2-calm": (mirror_maker_2, CALM),
     "mirror-maker-2-exactly-once": (flows_of(exactly_once=True, replaced=True), STORM),
+    "mirror-maker-2-sessioned": (flows_of(protocol="sessioned", exactly_once=True, workers=3), STORM),
     "mirror-maker-2-both-ways": (flows_of(both_ways=True), STORM),
     "mirror-maker-2-made-anew": (flows_of(deletes=True, replaced=False, both_ways=False, identity=False), STORM),
     "mirror-maker-1": (mirror_maker_1, STORM),

@@ -28,7 +28,8 @@ from kmirror.mirrormaker.herder.connect_protocol import ConnectorTaskId
 
 SOURCE = "MirrorSourceConnector"
 PARTITIONS = 6
-SESSION = {"B.session.timeout.ms": "2000", "B.heartbeat.interval.ms": "500"}
+SESSION = {"B.session.timeout.ms": "2000", "B.heartbeat.interval.ms": "500", "B.scheduled.rebalance.max.delay.ms": "1500"}
+EAGER = {"B.connect.protocol": "eager"}
 REST = {"dedicated.mode.enable.internal.rest": "true", "listeners": "http://127.0.0.1:0"}
 CONFIGS, STATUS = "mm2-configs.A.internal", "mm2-status.A.internal"
 KILLS = int(os.environ.get("KMIRROR_KILLS", "4"))
@@ -152,11 +153,13 @@ def test_a_worker_alone_goes_on_copying_while_its_tasks_change(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("exactly_once", "rest"), [(False, {}), (True, {}), (True, REST)], ids=["at-least-once", "exactly-once", "exactly-once-with-rest"]
+    ("exactly_once", "told"),
+    [(False, {}), (True, {}), (True, REST), (True, EAGER)],
+    ids=["at-least-once", "exactly-once", "exactly-once-with-rest", "exactly-once-eager"],
 )
-def test_kills_and_stalls_of_workers_and_brokers_lose_nothing(tmp_path: Path, exactly_once: bool, rest: Mapping[str, str]) -> None:
+def test_kills_and_stalls_of_workers_and_brokers_lose_nothing(tmp_path: Path, exactly_once: bool, told: Mapping[str, str]) -> None:
     chance = random.Random(KILLS + exactly_once)
-    settings = {**rest, "B.exactly.once.source.support": "enabled"} if exactly_once else {}
+    settings = {**told, "B.exactly.once.source.support": "enabled"} if exactly_once else told
     with flow(tmp_path, {**settings, "B.offset.flush.interval.ms": "200"}) as made:
         workers = [made.start_worker() for _ in range(3)]
         with load(made.a.bootstrap_servers):

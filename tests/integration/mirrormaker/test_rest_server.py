@@ -163,10 +163,10 @@ class Flow:
         self.leader = leader
         self.done: list[Any] = []
 
-    async def put_task_configs(self, connector: str, configs: Any) -> None:
+    async def put_task_configs(self, connector: str, configs: Any, signature: Any) -> None:
         await self._do(connector, configs)
 
-    async def fence_zombie_source_tasks(self, connector: str) -> None:
+    async def fence_zombie_source_tasks(self, connector: str, signature: Any) -> None:
         await self._do(connector)
 
     async def _do(self, *what: Any) -> None:

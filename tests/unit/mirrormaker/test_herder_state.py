@@ -25,12 +25,12 @@ from kmirror.mirrormaker.herder.connect_protocol import (
     Assignment,
     ConnectorTaskId,
     WorkerState,
-    assign_eagerly,
     deserialize_assignment,
     deserialize_metadata,
     serialize_assignment,
     serialize_metadata,
 )
+from kmirror.mirrormaker.herder.leader_assignor import assign_eagerly
 from kmirror.mirrormaker.herder.status_backing_store import status_key, status_value
 from kmirror.mirrormaker.kept_running import State
 from kmirror.mirrormaker.task_configs import assigned_groups, assigned_partitions, checkpoint_task_properties, source_task_properties
