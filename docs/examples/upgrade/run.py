@@ -29,7 +29,7 @@ with clusters("A", "B") as (a, b):
         with mirror_maker(FILE, [a, b]) as old:
             goes_on("the old program runs")
             with mirror_maker(FILE, [a, b]) as new:
-                until("the new program has begun", lambda: "copies 1 partitions" in new.log)
+                until("the new program has joined", lambda: "Joined group" in new.log)
                 goes_on("the new program runs beside it")
                 old.stop()
                 goes_on("the old program is stopped")

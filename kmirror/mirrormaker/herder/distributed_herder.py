@@ -50,11 +50,8 @@ from kmirror.mirrormaker.worker_config import WorkerConfig, kafka_cluster_id, op
 from kmirror.runtime.api import Runtime
 
 CONFIG_PARTITIONS: Final = 1
-CONNECT_PROTOCOL_CONFIG: Final = "connect.protocol"
 SETTLED_MS: Final = 60_000
 SETTLING_POLL_MS: Final = 50
-EAGER_PROTOCOL: Final = "eager"
-"""The one that workers of kmirror speak; Apache's name for it in a file."""
 _log = logging.getLogger(__name__)
 
 
@@ -97,11 +94,6 @@ class DistributedHerder:
     def reach(self, peers: Peers) -> None:
         """Before the start: workers of the group can ask each other."""
         self._setup = replace(self._setup, peers=peers)
-        if self._worker.originals.get(CONNECT_PROTOCOL_CONFIG, "").strip().lower() != EAGER_PROTOCOL:
-            _log.info(
-                "[%s] Workers of Apache Kafka in the same group must have %s=%s; without it they keep tasks that others get",
-                self.name, CONNECT_PROTOCOL_CONFIG, EAGER_PROTOCOL,
-            )  # fmt: skip
 
     def name_worker(self, worker_id: str) -> None:
         """Before the start: what statuses call this worker."""

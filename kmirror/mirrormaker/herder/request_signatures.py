@@ -50,6 +50,11 @@ def digest_of(algorithm: str) -> str | None:
     return _BY_SMALL_NAME.get(algorithm.lower())
 
 
+def canonical_name(algorithm: str) -> str:
+    """Returns the name as keys have it, whatever case it was written in."""
+    return next((name for name in DIGESTS if name.lower() == algorithm.lower()), algorithm)
+
+
 def mac(algorithm: str, key: bytes, body: bytes) -> bytes:
     digest = digest_of(algorithm)
     assert digest is not None, algorithm

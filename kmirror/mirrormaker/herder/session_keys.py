@@ -21,7 +21,7 @@ from kmirror.common.config import ConfigDef, ConfigType, between, invalid_value
 from kmirror.common.errors import ConfigError
 from kmirror.common.ports import Random
 from kmirror.mirrormaker.herder.herder import BAD_REQUEST, HerderError
-from kmirror.mirrormaker.herder.request_signatures import DIGESTS, RequestSignature, digest_of, signature_headers
+from kmirror.mirrormaker.herder.request_signatures import DIGESTS, RequestSignature, canonical_name, digest_of, signature_headers
 
 FORBIDDEN: Final = 403
 SERVICE_UNAVAILABLE: Final = 503
@@ -73,7 +73,7 @@ class SessionConfig(AbstractConfig):
     def __init__(self, props: Mapping[str, str]) -> None:
         super().__init__(_definition(), {name: value for name, value in props.items() if name.startswith("inter.worker.")})
         self.ttl_ms = self.get_int(TTL_CONFIG)
-        self.key_algorithm = self.get_string(GENERATION_ALGORITHM_CONFIG) or ""
+        self.key_algorithm = canonical_name(self.get_string(GENERATION_ALGORITHM_CONFIG) or "")
         self.signature_algorithm = self.get_string(SIGNATURE_ALGORITHM_CONFIG) or ""
         self.verification_algorithms = self.get_list(VERIFICATION_ALGORITHMS_CONFIG)
         self.key_bytes = self._key_bytes()

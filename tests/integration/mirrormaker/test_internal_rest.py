@@ -1,5 +1,5 @@
 """The internal REST interface of `connect-mirror-maker` (RE3, DG11): two processes of one flow ask each
-other, and refuse what they cannot do as Connect does.
+other, sign it (KIP-507), and refuse what they cannot do as Connect does.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.mirrormaker.herder.cluster_config_state import ClusterConfigState
+from kmirror.mirrormaker.herder.request_signatures import SIGNATURE_ALGORITHM_HEADER, Sign
+from kmirror.mirrormaker.herder.session_keys import SessionConfig
 
 SOURCE = "MirrorSourceConnector"
 PARTITIONS = 4
@@ -38,10 +40,10 @@ REST = {
 
 
 class Flow:
-    def __init__(self, folder: Path, a: str, b: str, stack: ExitStack) -> None:
+    def __init__(self, folder: Path, a: str, b: str, stack: ExitStack, protocol: str) -> None:
         self.a, self.b = a, b
         self._folder, self._stack, self._started = folder, stack, 0
-        self._props = properties(("A", "B"), (a, b), {"topics": "t", **REST})
+        self._props = properties(("A", "B"), (a, b), {"topics": "t", "B.connect.protocol": protocol, **REST})
 
     def start(self) -> tuple[MirrorMakerProcess, str]:
         """Returns a process, and its URL."""
@@ -57,28 +59,30 @@ class Flow:
             return 0
         return sum(map(len, read(self.b, "A.t", PARTITIONS, isolation="read_committed").values()))
 
-    def tasks(self) -> list[dict[str, str]] | None:
+    def configs(self) -> ClusterConfigState:
         state = ClusterConfigState()
         for _, row in read(self.b, "mm2-configs.A.internal")[0]:
             state.handle_record(row.key, row.value)
-        return state.task_configs(SOURCE)
+        return state
+
+    def tasks(self) -> list[dict[str, str]] | None:
+        return self.configs().task_configs(SOURCE)
 
 
 @contextmanager
-def flow(folder: Path) -> Iterator[Flow]:
+def flow(folder: Path, protocol: str) -> Iterator[Flow]:
     config = {**BROKER, "group.min.session.timeout.ms": "1000", "transaction.state.log.num.partitions": "1"}
     with EmbeddedCluster(config=config) as a, EmbeddedCluster(config=config) as b, ExitStack() as stack:
         make_topics(a.bootstrap_servers, {"t": PARTITIONS})
-        yield Flow(folder, a.bootstrap_servers, b.bootstrap_servers, stack)
+        yield Flow(folder, a.bootstrap_servers, b.bootstrap_servers, stack, protocol)
 
 
-def ask(method: str, url: str, body: Any = None) -> tuple[int, str]:
+def ask(method: str, url: str, body: Any = None, sign: Sign = lambda body: {}) -> tuple[int, str]:
     """Returns the status and the message of a refusal."""
     data = None if body is None else json.dumps(body).encode()
+    headers = {"Content-Type": "application/json", **sign(data or b"")}
     try:
-        with urllib.request.urlopen(
-            urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method), timeout=REACHED_S
-        ) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, data, headers, method=method), timeout=REACHED_S) as answer:
             return answer.status, ""
     except urllib.error.HTTPError as refusal:
         with refusal:
@@ -86,7 +90,7 @@ def ask(method: str, url: str, body: Any = None) -> tuple[int, str]:
 
 
 def test_re3_a_flow_is_shared_and_a_request_finds_the_leader(tmp_path: Path) -> None:
-    with flow(tmp_path) as made:
+    with flow(tmp_path, "eager") as made:
         leader, leaders_url = made.start()
         other, url = made.start()
         produce(made.a, "t", 200, partitions=PARTITIONS)
@@ -106,6 +110,35 @@ def test_re3_a_flow_is_shared_and_a_request_finds_the_leader(tmp_path: Path) -> 
         other.until("it goes on", lambda: made.committed() >= 400)
         assert other.stop() == 0, other.log[-3000:]
         assert rows(read(made.b, "A.t", PARTITIONS, isolation="read_committed")) == rows(read(made.a, "t", PARTITIONS))
+
+
+def test_kip507_a_request_of_a_worker_is_taken_and_no_other(tmp_path: Path) -> None:
+    session = SessionConfig({})
+    with flow(tmp_path, "sessioned") as made:
+        leader, leaders_url = made.start()
+        other, url = made.start()
+        produce(made.a, "t", 200, partitions=PARTITIONS)
+        other.until("all is copied, and each runs a part", lambda: made.committed() >= 200 and re.search(r" [12] tasks", other.log))
+        key = made.configs().session_key
+        assert key is not None
+        fence, tasks = f"A/B/connectors/{SOURCE}/fence", f"A/B/connectors/{SOURCE}/tasks"
+
+        def sign(body: bytes) -> dict[str, str]:
+            return session.headers(key, body)
+
+        unsigned = (400, "Internal request missing required signature")
+        wrong = {**sign(b"another body"), "Content-Type": "application/json"}
+        before = made.tasks()
+        for asked in (leaders_url, url):
+            assert ask("PUT", f"{asked}/{fence}") == unsigned
+            assert ask("POST", f"{asked}/{tasks}", before) == unsigned
+            assert ask("POST", f"{asked}/{tasks}", before, lambda _: wrong) == (403, "Internal request contained invalid signature.")
+            unknown = {**sign(b""), SIGNATURE_ALGORITHM_HEADER: "HmacX"}
+            assert ask("PUT", f"{asked}/{fence}", None, lambda _, unknown=unknown: unknown) == (400, "Algorithm HmacX not available")
+        assert ask("PUT", f"{leaders_url}/{fence}", None, sign) == (204, "")
+        assert ask("POST", f"{leaders_url}/{tasks}", before, sign) == (204, "")
+        assert ask("PUT", f"{url}/{fence}", None, sign) == unsigned, "as of Connect, what goes on to the leader is not signed again"
+        assert "does not take" not in leader.log + other.log, "connectors told the leader what their tasks are"
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,14 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.*;
 import java.util.stream.Collectors;
+import javax.crypto.Mac;
+import javax.crypto.spec.SecretKeySpec;
+import jakarta.ws.rs.core.HttpHeaders;
 import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.connect.runtime.TargetState;
 import org.apache.kafka.connect.runtime.distributed.WorkerCoordinator.ConnectorsAndTasks;
+import org.apache.kafka.connect.runtime.rest.InternalRequestSignature;
 import org.apache.kafka.connect.storage.ClusterConfigState;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 
@@ -37,10 +41,24 @@ public class ConnectGroupRules {
         out.flush();
     }
 
-    static String answer(String[] words) {
+    static String answer(String[] words) throws Exception {
         switch (words[0]) {
             case "metadata": return metadata(Short.parseShort(words[1]), hex(words[2]));
             case "assignment": return assignment(Short.parseShort(words[1]), hex(words[2]));
+            case "sign": {
+                Mac mac = Crypto.SYSTEM.mac(words[1]);
+                mac.init(new SecretKeySpec(hex(words[2]), words[1]));
+                return Base64.getEncoder().encodeToString(mac.doFinal(hex(words[3])));
+            }
+            case "signature": {
+                Map<String, String> headers = new HashMap<>();
+                if (!words[1].equals("-")) headers.put(InternalRequestSignature.SIGNATURE_ALGORITHM_HEADER, words[1]);
+                if (!words[2].equals("-")) headers.put(InternalRequestSignature.SIGNATURE_HEADER, words[2]);
+                HttpHeaders given = (HttpHeaders) Proxy.newProxyInstance(HttpHeaders.class.getClassLoader(), new Class<?>[] {HttpHeaders.class},
+                    (proxy, method, arguments) -> headers.get((String) arguments[0]));
+                InternalRequestSignature signature = InternalRequestSignature.fromHeaders(Crypto.SYSTEM, hex(words[3]), given);
+                return signature == null ? "none" : signature.keyAlgorithm() + " " + signature.isValid(new SecretKeySpec(hex(words[4]), "HmacSHA256"));
+            }
             case "offered": return offered(words[1]);
             case "config": {
                 Map<String, String> props = new HashMap<>();

@@ -6,6 +6,7 @@ and offsets.
 from __future__ import annotations
 
 import pathlib
+import re
 from contextlib import ExitStack
 
 import pytest
@@ -37,15 +38,21 @@ def runs(worker: ConnectWorkerProcess, state: str, tasks: int) -> None:
     worker.until(f"it is {state}", lambda: worker.states("mirror") == (state, [state] * tasks))
 
 
+def worker_of_connector(worker: ConnectWorkerProcess) -> str:
+    found: str = worker.told("GET", "connectors/mirror/status")["connector"]["worker_id"]
+    return found
+
+
 def workers_of_tasks(worker: ConnectWorkerProcess) -> set[str]:
     return {task["worker_id"] for task in worker.told("GET", "connectors/mirror/status")["tasks"]}
 
 
-def test_a_connector_has_tasks_at_both_and_obeys_either(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("protocol", ["sessioned", "eager"])
+def test_a_connector_has_tasks_at_both_and_obeys_either(tmp_path: pathlib.Path, protocol: str) -> None:
     with EmbeddedCluster(config=BROKER) as source, EmbeddedCluster(config=BROKER) as target, ExitStack() as stack:
         a, b = source.bootstrap_servers, target.bootstrap_servers
         make_topics(a, {"t": PARTITIONS})
-        props = worker_properties(b, SETTINGS)
+        props = worker_properties(b, {**SETTINGS, **({} if protocol == "sessioned" else {"connect.protocol": protocol})})
         config = connector_config(
             "MirrorSourceConnector", a, b, {"topics": "t, later", "tasks.max": "4", "source.consumer.isolation.level": "read_committed"}
         )
@@ -70,11 +77,16 @@ def test_a_connector_has_tasks_at_both_and_obeys_either(tmp_path: pathlib.Path) 
             assert apache.told("GET", f"connectors/mirror{what}") == ours.told("GET", f"connectors/mirror{what}")
         assert ours.stop() == 0, ours.log[-3000:]
 
-        # Apache's leads, and gives the connector to ours: the first member by name.
+        # Apache's leads, and gives the connector to ours: the first member by name, or, if both share two
+        # connectors that Apache's has, the first one of those in Java's order.
         runs(apache, "RUNNING", 4)
         copy_more(a, b, apache, "Apache's goes on")
+        if protocol == "sessioned":
+            apache.told("PUT", "connectors/heart/config", connector_config("MirrorHeartbeatConnector", a, b))
+            apache.until("it beats", lambda: apache.states("heart") == ("RUNNING", ["RUNNING"]))
         ours = stack.enter_context(our_worker(tmp_path / "ours-again", {**props, "client.id": "0-first"}))
-        ours.until("both have tasks again", lambda: " 1 connectors, 2 tasks (" in ours.log)
+        ours.until("both have tasks again", lambda: re.search(r" 1 connectors, [23] tasks \(", ours.log))
+        apache.until("ours runs the connector", lambda: worker_of_connector(apache) == ours.url.partition("://")[2].rstrip("/"))
         make_topics(a, {"later": 1})
         produce(a, "later", 40)
         ours.until("ours told Apache's of a new task", lambda: count_of(b, "A.later", 1) >= 40)

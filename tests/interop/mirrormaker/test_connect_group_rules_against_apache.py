@@ -1,15 +1,18 @@
 """The group protocol of Connect's workers against Apache's own classes: what members say of themselves
-and are told, byte for byte, and what the leader gives to whom, over thousands of random histories.
+and are told, byte for byte, what the leader gives to whom, over thousands of random histories, how workers
+sign their requests, and how they are configured for it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import random
 
 import pytest
 from support.mirrormaker.apaches_rules import Apache, Question, compare
 from support.mirrormaker.connect_group_histories import GroupHistory
 
+from kmirror.common.errors import ConfigError
 from kmirror.mirrormaker.herder.connect_protocol import (
     Assignment,
     ConnectorTaskId,
@@ -20,6 +23,16 @@ from kmirror.mirrormaker.herder.connect_protocol import (
     serialize_assignment,
     serialize_metadata,
 )
+from kmirror.mirrormaker.herder.request_signatures import (
+    DIGESTS,
+    SIGNATURE_ALGORITHM_HEADER,
+    SIGNATURE_HEADER,
+    UnreadableSignatureError,
+    request_signature,
+    signature_headers,
+)
+from kmirror.mirrormaker.herder.worker_group_member import WorkerGroupConfig
+from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 from kmirror.wire.primitives import ProtocolReadError
 
 pytestmark = pytest.mark.interop
@@ -135,3 +148,79 @@ def test_a_leader_gives_and_takes_the_same_work_and_waits_as_long(apaches_group:
     delays = {answer.split(" ", 1)[0] for answer in ours}
     assert {"0", "1", "40", "1600", "3000", "300000"} <= delays, "the histories wait for members, and back off"
     compare(questions, apaches_group(questions), ours)
+
+
+WORKER = {"bootstrap.servers": "x:1", "group.id": "x"}
+SETTINGS: list[dict[str, str]] = [
+    {},
+    *({"connect.protocol": text} for text in ("eager", "EAGER", "Compatible", "sessioned", "default", "", "eager ")),
+    *({"scheduled.rebalance.max.delay.ms": text} for text in ("0", "-1", "2147483647", "2147483648", "x")),
+    *({"inter.worker.key.ttl.ms": text} for text in ("0", "-1", "3600000")),
+    *({"inter.worker.key.generation.algorithm": name} for name in (*DIGESTS, "hmacsha256", "Hmac", "")),
+    *({"inter.worker.key.size": text} for text in ("39", "40", "41", "256", "-1", "x")),
+    *({"inter.worker.key.size": text, "inter.worker.key.generation.algorithm": "HmacSHA1"} for text in ("8", "39", "40", "256")),
+    *({"inter.worker.key.size": text, "inter.worker.key.generation.algorithm": "HmacSHA3-256"} for text in ("39", "40")),
+    {"inter.worker.signature.algorithm": "HmacSHA512"},
+    {"inter.worker.signature.algorithm": "HmacSHA512", "inter.worker.verification.algorithms": "HmacSHA256,HmacSHA512"},
+    {"inter.worker.signature.algorithm": "hmacsha256"},
+    {"inter.worker.signature.algorithm": "none", "inter.worker.verification.algorithms": "none"},
+    {"inter.worker.verification.algorithms": "HmacSHA1"},
+    {"inter.worker.verification.algorithms": ""},
+    {"inter.worker.verification.algorithms": "HmacSHA256, none"},
+]
+
+
+def configured(settings: dict[str, str]) -> str:
+    async def read() -> str:
+        config = WorkerGroupConfig({**WORKER, **settings}, AsyncioRuntime())
+        return f"{config.get_string('connect.protocol')} {config.max_delay_ms} {config.session.key_bytes} {config.session.key_algorithm}"
+
+    try:
+        return asyncio.run(read())
+    except ConfigError as error:
+        return f"error {error}"
+
+
+def without_lists(text: str) -> str:
+    """Java has more algorithms."""
+    return text.partition("the algorithm is not supported")[0]
+
+
+def test_workers_are_configured_alike_and_refuse_the_same(apaches_group: Apache) -> None:
+    questions = [("config", *(word for pair in settings.items() for word in pair)) for settings in SETTINGS]
+    ours = [without_lists(configured(settings)) for settings in SETTINGS]
+    assert 10 < sum(answer.startswith("error") for answer in ours) < 30
+    compare(questions, [without_lists(answer) for answer in apaches_group(questions)], ours)
+
+
+def test_requests_are_signed_and_read_alike(apaches_group: Apache) -> None:
+    chance = random.Random(3)
+    questions: list[Question] = []
+    ours = []
+    for _ in range(600):
+        algorithm, key, body = (
+            chance.choice([*DIGESTS]),
+            chance.randbytes(chance.randint(1, 70)),
+            chance.randbytes(chance.choice((0, 3, 99))),
+        )
+        headers = signature_headers(algorithm, key, body)
+        questions.append(("sign", algorithm, key.hex(), body.hex()))
+        ours.append(headers[SIGNATURE_HEADER])
+        name = chance.choice((algorithm, algorithm.upper(), algorithm, "HmacX", "", "-"))
+        text = list(headers[SIGNATURE_HEADER])
+        for _ in range(chance.choice((0, 0, 1, 2))):
+            text[chance.randrange(len(text))] = chance.choice("=ab+/-*é=")
+        encoded = chance.choice(("".join(text), "".join(text).rstrip("="), "".join(text)[: chance.randint(0, 9)], "-"))
+        questions.append(("signature", name, encoded, body.hex(), key.hex()))
+        sent = {SIGNATURE_ALGORITHM_HEADER.lower(): name, SIGNATURE_HEADER.lower(): encoded}
+        try:
+            found = request_signature(body, {header: value for header, value in sent.items() if value != "-"})
+            ours.append("none" if found is None else f"{found.algorithm} {java_text(found.is_valid(key))}")
+        except UnreadableSignatureError as error:
+            ours.append(f"error {error}")
+    assert {answer.split(" ")[-1] for answer in ours} >= {"true", "false", "none", "available", "unit", "bits"}
+    compare(questions, apaches_group(questions), ours)
+
+
+def java_text(value: bool) -> str:
+    return str(value).lower()

@@ -82,7 +82,7 @@ def worker_properties(servers: str, settings: Mapping[str, str] | None = None) -
         "listeners": "http://127.0.0.1:0",
         "session.timeout.ms": "3000",
         "heartbeat.interval.ms": "500",
-        "connect.protocol": "eager",
+        "scheduled.rebalance.max.delay.ms": "1000",
         "topic.creation.enable": "false",
         **(settings or {}),
     }
