@@ -185,8 +185,18 @@ class WorkerGroupMember:
             return
         self._answered()
         assignment = _understood(deserialize_assignment, bytes(response.assignment), self._config.group_id)
-        self.protocol, self._last_generation = protocol, identity.generation
+        self._last_generation = identity.generation
+        self._runs(protocol)
         await self._beside_heartbeats(self._listener.on_assigned(assignment, identity.generation, leads=leads))
+
+    def _runs(self, protocol: ConnectProtocol) -> None:
+        if protocol is not self.protocol:
+            signed = "are signed" if protocol is ConnectProtocol.SESSIONED else "are not signed"
+            _log.warning(
+                "[%s] The protocol of the group has changed from '%s' to '%s': requests between workers %s",
+                self._config.group_id, self.protocol.name.lower(), protocol.name.lower(), signed,
+            )  # fmt: skip
+        self.protocol = protocol
 
     def _protocols(self) -> list[tuple[str, bytes]]:
         return [(one.group_protocol, self._listener.metadata(one)) for one in self._config.protocol.offered]

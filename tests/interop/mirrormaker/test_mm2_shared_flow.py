@@ -33,12 +33,15 @@ SHARED = {
     "listeners": "http://127.0.0.1:0",
     "tasks.max": str(PARTITIONS),
     "topics": "t, later",
-    "B.connect.protocol": "eager",
+    "B.scheduled.rebalance.max.delay.ms": "1000",
     "B.session.timeout.ms": "3000",
     "B.heartbeat.interval.ms": "500",
     "B.task.shutdown.graceful.timeout.ms": "1000",
 }
 EXACTLY_ONCE = {"B.exactly.once.source.support": "enabled", "A.consumer.isolation.level": "read_committed"}
+SESSIONED: Mapping[str, str] = {}
+"""The default of both."""
+EAGER = {"B.connect.protocol": "eager"}
 APACHE, OURS = "apache", "ours"
 PROGRAMS = {APACHE: apache_mirror_maker_2, OURS: our_mirror_maker_2}
 OF_OURS = {"B.admin.client.id": "0-the-first-member"}
@@ -106,8 +109,9 @@ def shared(folder: pathlib.Path, settings: Mapping[str, str]) -> Iterator[Shared
         yield Shared(folder, source.bootstrap_servers, target.bootstrap_servers, stack, settings)
 
 
-def test_each_leads_and_each_is_killed_and_nothing_comes_twice(tmp_path: pathlib.Path) -> None:
-    with shared(tmp_path, EXACTLY_ONCE) as flow:
+@pytest.mark.parametrize("protocol", [SESSIONED, EAGER], ids=["sessioned", "eager"])
+def test_each_leads_and_each_is_killed_and_nothing_comes_twice(tmp_path: pathlib.Path, protocol: Mapping[str, str]) -> None:
+    with shared(tmp_path, {**EXACTLY_ONCE, **protocol}) as flow:
         apache = flow.start(APACHE)
         flow.copy_more(apache, "Apache's copies")
         ours = flow.start(OURS)
@@ -131,7 +135,7 @@ def test_each_leads_and_each_is_killed_and_nothing_comes_twice(tmp_path: pathlib
 
 
 def test_at_least_once_nothing_is_lost(tmp_path: pathlib.Path) -> None:
-    with shared(tmp_path, {}) as flow:
+    with shared(tmp_path, EAGER) as flow:
         ours = flow.start(OURS)
         flow.copy_more(ours, "ours copies")
         expected = shares(ours, leads=True)
