@@ -37,6 +37,12 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--case", default="", help="of the disks: only cases with this in their names (default: all, in turn)")
     parser.add_argument("--at-least-once", action="store_true", help="of the workers: without exactly-once support")
     parser.add_argument(
+        "--protocol",
+        choices=["eager", "compatible", "sessioned"],
+        default="eager",
+        help="of the workers: connect.protocol (default: eager)",
+    )
+    parser.add_argument(
         "--max-stall", type=float, default=20, metavar="S", help="of the workers: the longest time to stand still (default: 20)"
     )
     parser.add_argument("--report", type=Path, metavar="FILE", help="of the workers: the times of each round, as JSON")

@@ -1,7 +1,7 @@
 """SIGKILL and SIGSTOP of MirrorMaker's workers, and of brokers on both sides, under load (the stage is in
 `worker_stage`).
 
-    python -m tools.campaigns workers --rounds 50 --seed 1 [--at-least-once] [--max-stall 20] [--report FILE]
+    python -m tools.campaigns workers --rounds 50 --seed 1 [--at-least-once] [--protocol eager] [--max-stall 20] [--report FILE]
 
 In a round a worker is killed and another one takes its place; or a worker stands still for longer than
 its session, so that it wakes as a zombie whose tasks run elsewhere; or a broker is killed and started
@@ -16,7 +16,8 @@ wakes (docs/MIRRORMAKER.md); it is counted then, and breaks no promise.
 
 How long tasks stood still is measured and reported, and no promise, since the machine may be busy: the
 longest time between the acknowledgement of a record at the source and its arrival for committed readers
-of the target. A task that lost its worker cannot go on before session.timeout.ms is over, 10 s.
+of the target. A task that lost its worker cannot go on before session.timeout.ms is over, 10 s, and with a
+cooperative `--protocol` not before scheduled.rebalance.max.delay.ms is, here DELAY_MS.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from tools.campaigns.run import Run
 from tools.campaigns.worker_stage import BROKERS, GROUP, LIMIT_S, PARTITIONS, REMOTES, SESSION_S, TOPICS, Stage, leader, shared_flow
 
 CHECKPOINTS: Final = "A.checkpoints.internal"
+DELAY_MS: Final = "5000"
 COORDINATORS: Final = ("__consumer_offsets", "__transaction_state")
 
 
@@ -66,7 +68,8 @@ class Told:
 def campaign(run: Run) -> None:
     exactly_once = not run.options.at_least_once
     rounds: list[Told] = []
-    with shared_flow(run, exactly_once=exactly_once) as stage:
+    protocol = {"B.connect.protocol": run.options.protocol, "B.scheduled.rebalance.max.delay.ms": DELAY_MS}
+    with shared_flow(run, exactly_once=exactly_once, settings=protocol) as stage:
         for number in range(1, run.rounds + 1):
             time.sleep(run.chance.uniform(0.5, 3))
             rounds.append(_round(run, stage, number))

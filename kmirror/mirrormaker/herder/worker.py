@@ -12,7 +12,7 @@ and every worker runs the tasks it is given.
 Under the eager protocol tasks stop before a worker joins again, so none runs twice; connectors stay with
 a leader that stays one. A worker that was alone in its group goes on copying while it joins: it is the
 leader again, and stops what others get before it assigns. Tasks whose configuration is the same go on
-then. The leader waits until each connector that starts has said what its tasks are, SETTLE_MS at most,
+then. The leader waits until each connector that starts here has said what its tasks are, SETTLE_MS at most,
 before it has the group assigned anew.
 
 Under a cooperative protocol a worker joins with what it has (`_held`). Only tasks that are configured
@@ -40,7 +40,6 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final
 
-from kmirror.admin.admin_client import AdminClient
 from kmirror.common.errors import KmirrorError
 from kmirror.mirrormaker.herder.assigned_work import AssignedWork
 from kmirror.mirrormaker.herder.cluster_config_state import ConfigChanges
@@ -58,25 +57,23 @@ from kmirror.mirrormaker.herder.connect_protocol import (
 )
 from kmirror.mirrormaker.herder.connector_life import run_connector
 from kmirror.mirrormaker.herder.connector_plan import ConnectorPlans, TaskContext
+from kmirror.mirrormaker.herder.former_tasks import FormerTasks
 from kmirror.mirrormaker.herder.herder import TargetState
 from kmirror.mirrormaker.herder.leader_assignor import GroupRound, LeaderAssignor, held_after
 from kmirror.mirrormaker.herder.request_signatures import RequestSignature
+from kmirror.mirrormaker.herder.session_keeper import SessionKeeper
 from kmirror.mirrormaker.herder.status_backing_store import StatusBackingStore
+from kmirror.mirrormaker.herder.way_to_leader import WayToLeader
 from kmirror.mirrormaker.herder.worker_group_member import WorkerGroupMember
 from kmirror.mirrormaker.herder.worker_reports import WorkerReports
 from kmirror.mirrormaker.herder.worker_setup import WorkerSetup
 from kmirror.mirrormaker.kept_running import Status
-from kmirror.mirrormaker.task_transactions import fence_former_tasks
-from kmirror.mirrormaker.worker_config import open_admin
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.runtime.supervision import Supervised
 
 STATUS_INTERVAL_MS: Final = 1_000
 SETTLE_MS: Final = 3_000
 """A connector whose source cannot be reached says nothing; tasks of others do not wait for it."""
-FIRST_RETRY_MS: Final = 250
-LONGEST_RETRY_MS: Final = 60_000
-"""Between requests to the leader, as Connect waits between them."""
 NOTHING_READ: Final = -1
 _log = logging.getLogger(__name__)
 
@@ -89,7 +86,6 @@ class Worker:
         self._name = name = setup.name
         self._config = worker = setup.config
         self._peers = setup.peers
-        self._session = setup.group.session
         self._on_logger_level = setup.on_logger_level
         self._url = NOT_USED if setup.peers is None else setup.peers.url
         self.configs = ConfigBackingStore(
@@ -113,8 +109,6 @@ class Worker:
         self._reports = WorkerReports(name, self.status_store, self._work, tracks_topics=setup.tracks_topics)
         self.plans = ConnectorPlans(setup.plans, setup.make_plan, lambda name: self.configs.state.connectors.get(name, {}))
         self._changing = asyncio.Lock()
-        self._fencing = asyncio.Lock()
-        self._keying = asyncio.Lock()
         self._asked: set[str] = set()
         self._changed_ms: int | None = None
         self._assignment: Assignment | None = None
@@ -122,18 +116,27 @@ class Worker:
         """What the worker says that it has, under a cooperative protocol also while it has lost its place."""
         self._recommitted: set[str] = set()
         """Connectors whose tasks were committed anew since the last round."""
+        self._former = FormerTasks(runtime, name, worker, self.configs, self._stop_tasks)
         self._assignor = LeaderAssignor(self._url, setup.group.max_delay_ms)
         self._joins = True
         self.is_member = False
         """Whether the group has given it work since it last lost its place."""
         self._is_alone = False
-        self.leads = False
-        self.leader_url: str | None = None
-        """None while no leader is known."""
+        self._session = SessionKeeper(runtime, name, setup.group.session, self.configs)
+        self._leader = WayToLeader(runtime, name, worker.group_id, setup.peers, self.configs, self._session.sign)
 
     @property
     def statuses(self) -> list[Status]:
         return list(self._work.statuses.values())
+
+    @property
+    def leads(self) -> bool:
+        return self._leader.leads
+
+    @property
+    def leader_url(self) -> str | None:
+        """None while no leader is known."""
+        return self._leader.url
 
     async def run(self) -> None:
         await self.configs.start()
@@ -173,24 +176,23 @@ class Worker:
                 await self._work.stop_all()
 
     async def on_lost(self) -> None:
-        self.leads, self.leader_url, self._joins, self.is_member = False, None, True, False
+        self._leader.leads, self._leader.url, self._joins, self.is_member = False, None, True, False
         if not self._member.protocol.is_cooperative:
             self._held = None
         await self._give_up()
 
     async def assign(self, group: GroupRound) -> dict[str, bytes]:
         if len(group.members) > 1 and not group.protocol.is_cooperative:
-            async with self._changing:
-                await self._work.stop_tasks()
+            await self._stop_tasks()
         if not self.leads:
             await self.configs.claim_write_privileges()
-            self.leads = True
+            self._leader.leads = True
         self._is_alone = len(group.members) == 1
         await self.configs.refresh()
         await self._write_connectors()
         state = self.configs.state
         names = [*(self.plans.of_file or state.connectors)]
-        await self._fence([name for name in names if self.plans.is_source(name)])
+        await self._former.fence([name for name in names if self.plans.is_source(name)])
         tasks = [task for name in names for task in state.tasks(name)]
         self._recommitted |= state.changes.tasks
         state.changes.added_or_removed.clear()
@@ -204,8 +206,8 @@ class Worker:
         return {member: serialize_assignment(one, group.protocol) for member, one in assigned.items()}
 
     async def on_assigned(self, assignment: Assignment, generation: int, *, leads: bool) -> None:
-        self._reports.generation, self.leads = generation, leads
-        self.leader_url = assignment.leader_url if assignment.leader_url != NOT_USED else None
+        self._reports.generation, self._leader.leads = generation, leads
+        self._leader.url = assignment.leader_url if assignment.leader_url != NOT_USED else None
         self._is_alone = self._is_alone and leads
         is_cooperative = self._member.protocol.is_cooperative
         if is_cooperative:
@@ -295,45 +297,20 @@ class Worker:
     async def fence(self, connector: str) -> None:
         """Shuts out the tasks before those of the last commit, if that was not done yet."""
         await self.configs.refresh()
-        await self._fence([connector])
+        await self._former.fence([connector])
 
-    async def _fence(self, connectors: Sequence[str]) -> None:
-        async with self._fencing:
-            state = self.configs.state
-            pending = [name for name in connectors if state.pending_fencing(name)]
-            if not self._config.is_exactly_once or not pending:
-                return
-            async with self._changing:
-                await self._work.stop_tasks(pending)
-            admin: AdminClient = open_admin(self._runtime, self._config.client("admin", f"{self._name}|fencing-admin"))
-            try:
-                for name in pending:
-                    count = len(state.tasks(name))
-                    await fence_former_tasks(admin, self._config.group_id, name, max(count, 1))
-                    await self.configs.put_task_count_record(name, count)
-            finally:
-                admin.close()
+    async def _stop_tasks(self, connectors: Sequence[str] | None = None) -> None:
+        async with self._changing:
+            await self._work.stop_tasks(connectors)
 
     async def _keep_session_key(self) -> None:
-        """Of the leader: writes another key if it is time."""
-        async with self._keying:
-            now_ms = self._runtime.clock.time_ms()
-            is_leader = self.leads and self.is_member and self._member.protocol is ConnectProtocol.SESSIONED
-            if not is_leader or not self._session.is_due(self.configs.state.session_key, now_ms):
-                return
-            try:
-                await self.configs.put_session_key(self._session.new_key(self._runtime.random, now_ms))
-                _log.info("[%s] Wrote a new session key", self._name)
-            except KmirrorError as error:
-                _log.warning("[%s] The session key cannot be written: %s", self._name, error)
-
-    def _sign(self, body: bytes) -> Mapping[str, str]:
-        return self._session.headers(self.configs.state.session_key, body)
+        if self.leads and self.is_member and self._member.protocol is ConnectProtocol.SESSIONED:
+            await self._session.keep()
 
     def require_signed(self, signature: RequestSignature | None) -> None:
         """HerderError for a request of no worker, if the group signs its requests."""
         if self._member.protocol is ConnectProtocol.SESSIONED:
-            self._session.require_signed(signature, self.configs.state.session_key)
+            self._session.require_signed(signature)
 
     def assign_changed_tasks(self) -> None:
         """Has the group assigned anew, if tasks have changed and no connector is about to change more."""
@@ -396,55 +373,21 @@ class Worker:
     # Work
 
     async def _connector_life(self, name: str, status: Status) -> None:
-        if not self.leads and self._peers is None:
-            raise self._no_way_to_the_leader()
+        self._leader.require()
         await run_connector(self._runtime, f"{self._name}|{name}", self.plans.plan(name), status, partial(self._publish, name))
 
     async def _task_life(self, task: ConnectorTaskId, properties: Mapping[str, str], status: Status) -> None:
         plan, check = self.plans.plan(task.connector), partial(self._check, task, properties)
         if plan.is_source and self._config.is_exactly_once:
-            await self._have_former_tasks_fenced(task.connector)
+            await self._leader.fence(task.connector)
         await plan.make_task(properties, task.task, TaskContext(check, partial(self._reports.note_topic, task)))(status)
 
     async def _publish(self, connector: str, tasks: list[dict[str, str]]) -> None:
         """Writes what a connector's tasks are, or has the leader write it, if that is news."""
-        wait_ms = FIRST_RETRY_MS
-        while not self.leads:
-            if self._peers is None:
-                raise self._no_way_to_the_leader()
-            try:
-                await self.configs.refresh()
-                if self.configs.state.task_configs(connector) == tasks:
-                    break
-                await self._peers.leader.put_task_configs(self.leader_url or "", connector, tasks, self._sign)
-                break
-            except KmirrorError as error:
-                _log.warning("[%s|%s] The leader does not take the configurations of tasks: %s", self._name, connector, error)
-            await self._runtime.sleep_ms(wait_ms)
-            wait_ms = min(2 * wait_ms, LONGEST_RETRY_MS)
-        else:
+        if not await self._leader.put_task_configs(connector, tasks):
             await self.write_tasks(connector, tasks)
         self._asked.add(connector)
         self.assign_changed_tasks()
-
-    def _no_way_to_the_leader(self) -> KmirrorError:
-        return KmirrorError(
-            f"the connector was given to this worker by another program, the leader of the group {self._config.group_id}, and the "
-            "configurations of its tasks can only be written by the leader; set dedicated.mode.enable.internal.rest=true and listeners for all "
-            "workers, or run one program alone"
-        )
-
-    async def _have_former_tasks_fenced(self, connector: str) -> None:
-        """The leader has done it, unless it is Apache's."""
-        if self.leads:
-            return
-        if self._peers is not None:
-            await self._peers.leader.fence(self.leader_url or "", connector, self._sign)
-        elif self.configs.state.pending_fencing(connector):
-            raise KmirrorError(
-                f"the leader of the group {self._config.group_id} has not shut out the former tasks of {connector}, and cannot be asked for it; "
-                "if it is another program's, set dedicated.mode.enable.internal.rest=true and listeners for all workers"
-            )
 
     async def _check(self, task: ConnectorTaskId, properties: Mapping[str, str]) -> None:
         """A task that was fenced in between, and began again, may have become another worker's."""
