@@ -202,7 +202,7 @@ class Worker:
             mismatch = Assignment(group.leader, self._url, ahead, error=CONFIG_MISMATCH)
             assigned = dict.fromkeys(group.members, mismatch)
         else:
-            assigned = self._assignor.assign(group, self._offset, names, tasks, self._runtime.clock.time_ms())
+            assigned = self._assignor.assign(group, self._offset, names, tasks, self._runtime.clock.monotonic_ms())
         return {member: serialize_assignment(one, group.protocol) for member, one in assigned.items()}
 
     async def on_assigned(self, assignment: Assignment, generation: int, *, leads: bool) -> None:

@@ -45,9 +45,9 @@ class Flow:
             ("A", "B"), (a.bootstrap_servers, b.bootstrap_servers), {"tasks.max": str(PARTITIONS), **SESSION, **settings}
         )
 
-    def start_worker(self) -> MirrorMakerProcess:
+    def start_worker(self, told: Mapping[str, str] | None = None) -> MirrorMakerProcess:
         self._started += 1
-        return self._stack.enter_context(our_mirror_maker_2(self._folder / f"worker-{self._started}", self._props))
+        return self._stack.enter_context(our_mirror_maker_2(self._folder / f"worker-{self._started}", {**self._props, **(told or {})}))
 
     def configs(self) -> ClusterConfigState:
         state = ClusterConfigState()
@@ -119,7 +119,7 @@ def assert_copied(running: MirrorMakerProcess, made: Flow, *, exactly_once: bool
 
 
 def test_work_is_shared_and_moves_when_workers_come_and_go(tmp_path: Path) -> None:
-    with flow(tmp_path) as made, load(made.a.bootstrap_servers):
+    with flow(tmp_path, {"B.inter.worker.key.ttl.ms": "1000"}) as made, load(made.a.bootstrap_servers):
         first = made.start_worker()
         first.until("the first copies", lambda: count_of(made.b.bootstrap_servers, "A.t", PARTITIONS) > 0)
         second, third = made.start_worker(), made.start_worker()
@@ -137,6 +137,8 @@ def test_work_is_shared_and_moves_when_workers_come_and_go(tmp_path: Path) -> No
         until_moved(third, made, "one copies, the other was killed")
         assert "Traceback" not in first.log + third.log
         keys = {row.key for found in read(made.b.bootstrap_servers, STATUS, 5).values() for _, row in found}
+        session_keys = {row.value for _, row in read(made.b.bootstrap_servers, CONFIGS)[0] if row.key == b"session-key"}
+        assert len(session_keys) > 2, "each leader writes a new key when the last one is too old"
         assert {b"status-connector-" + SOURCE.encode(), b"status-task-%s-0" % SOURCE.encode()} <= keys
 
 
@@ -150,6 +152,23 @@ def test_a_worker_alone_goes_on_copying_while_its_tasks_change(tmp_path: Path) -
         assert worker.log.count("MirrorHeartbeatConnector-task-0] failed") == 0
         copied = read(made.b.bootstrap_servers, "A.t", PARTITIONS)
         assert is_dense(copied)
+
+
+def test_one_eager_worker_makes_the_group_eager_until_it_leaves(tmp_path: Path) -> None:
+    with flow(tmp_path, {"B.exactly.once.source.support": "enabled", "tasks.max": "2"}) as made:
+        with load(made.a.bootstrap_servers):
+            first = made.start_worker()
+            until_moved(first, made, "it copies")
+            second = made.start_worker(EAGER)
+            first.until("the group is eager", lambda: "from 'sessioned' to 'eager'" in first.log)
+            second.until(
+                "the eager worker has a task", lambda: " 0 connectors, 1 tasks" in second.log or " 0 connectors, 2 tasks" in second.log
+            )
+            until_moved(first, made, "both copy")
+            assert second.stop() == 0, second.log
+            first.until("the group is sessioned again", lambda: "from 'eager' to 'sessioned'" in first.log)
+            until_moved(first, made, "one copies")
+        assert_copied(first, made, exactly_once=True)
 
 
 @pytest.mark.parametrize(
