@@ -40,7 +40,7 @@ class RestClient:
         self._config = config
         self._files = files
 
-    async def http_request(self, url: str, method: str, body: Any, *, sign: Sign) -> Any:
+    async def http_request(self, url: str, method: str, body: Any = None, *, sign: Sign | None = None) -> Any:
         """Returns the answer's JSON, None if it has no content. HerderError as of `exchange`."""
         return (await self.exchange(url, method, body, sign=sign))[1]
 

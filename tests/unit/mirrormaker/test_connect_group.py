@@ -4,7 +4,10 @@ whom, over random histories. `tests/interop/mirrormaker` asks Apache's own class
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given
@@ -12,7 +15,10 @@ from hypothesis import strategies as st
 from support.mirrormaker.connect_group_histories import GroupHistory
 
 from kmirror.common.errors import ConfigError
+from kmirror.mirrormaker.herder.assigned_work import AssignedWork
+from kmirror.mirrormaker.herder.cluster_config_state import ClusterConfigState, connector_record, task_records
 from kmirror.mirrormaker.herder.connect_protocol import (
+    NOT_USED,
     Assignment,
     ConnectorTaskId,
     ConnectProtocol,
@@ -26,6 +32,8 @@ from kmirror.mirrormaker.herder.connect_protocol import (
 )
 from kmirror.mirrormaker.herder.incremental_cooperative_assignor import RebalanceMemory, Round, assign, assign_around_leader, backoff_ms
 from kmirror.mirrormaker.herder.java_hash_order import hash_code, in_hash_order
+from kmirror.mirrormaker.herder.leader_assignor import GroupRound, LeaderAssignor, held_after
+from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 from kmirror.wire.primitives import ProtocolReadError
 
 MINUTE_MS = 60_000
@@ -123,3 +131,83 @@ class TestAssignor:
     def test_the_backoff_of_moves_grows_up_to_the_delay(self) -> None:
         assert [backoff_ms(attempts, 5 * MINUTE_MS) for attempts in range(1, 5)] == [40, 1_600, 64_000, 5 * MINUTE_MS]
         assert (backoff_ms(3, 0), backoff_ms(3, 1)) == (0, 1)
+
+
+def told(
+    leader: str, *, urls: Mapping[str, str], protocol: ConnectProtocol, held: Mapping[str, Assignment] = MappingProxyType({})
+) -> GroupRound:
+    return GroupRound(protocol, leader, 1, -1, {member: WorkerState(url, 5, held.get(member)) for member, url in urls.items()})
+
+
+class TestLeader:
+    def test_connectors_are_dealt_where_every_member_can_tell_the_leader(self) -> None:
+        everybody = {"a": "http://a", "b": "http://b"}
+        for urls, protocol, leaders in (
+            (everybody, ConnectProtocol.SESSIONED, 1),
+            (everybody, ConnectProtocol.COMPATIBLE, 1),
+            (everybody, ConnectProtocol.EAGER, 2),
+            ({"a": "http://a", "b": NOT_USED}, ConnectProtocol.SESSIONED, 2),
+            ({"a": NOT_USED, "b": NOT_USED}, ConnectProtocol.COMPATIBLE, 2),
+        ):
+            assignor = LeaderAssignor("http://a", MINUTE_MS)
+            found = assignor.assign(told("a", urls=urls, protocol=protocol), 5, ["c", "d"], T[:4], 0)
+            assert len(found["a"].connectors) == leaders and {len(one.tasks) for one in found.values()} == {2}
+            assert all((one.leader, one.leader_url, one.offset) == ("a", "http://a", 5) for one in found.values())
+            assert assignor.owners == {unit: urls[member] for member, one in found.items() for unit in (*one.connectors, *one.tasks)}
+
+    def test_a_member_keeps_what_is_not_taken_away(self) -> None:
+        held = Assignment("a", "u", 5, ["c"], T[:2])
+        change = Assignment("b", "v", 6, ["d"], T[2:3], revoked_connectors=["c"], revoked_tasks=T[:1], delay_ms=9)
+        assert held_after(held, change) == Assignment("b", "v", 6, ["d"], [T[2], T[1]], delay_ms=9)
+        assert held_after(None, change) == Assignment("b", "v", 6, ["d"], [T[2]], delay_ms=9)
+
+    def test_a_group_without_its_eager_member_goes_on_with_what_members_had(self) -> None:
+        held = {"a": Assignment("a", "", 5, ["c", "d"], T[:2]), "b": Assignment("a", "", 5, [], T[2:4])}
+        urls = {"a": NOT_USED, "b": NOT_USED}
+        assignor = LeaderAssignor(NOT_USED, MINUTE_MS)
+        found = assignor.assign(told("a", urls=urls, protocol=ConnectProtocol.SESSIONED, held=held), 5, ["c", "d"], T, 0)
+        assert found["a"].connectors == [] and not found["a"].revokes and not found["b"].revokes
+        assert (found["a"].tasks, found["b"].tasks) == ([T[4]], [T[5]])
+
+
+class TestAssignedWork:
+    def test_what_is_configured_otherwise_stops_and_the_rest_goes_on(self) -> None:
+        begun: list[str] = []
+
+        async def live(runtime: AsyncioRuntime, name: str) -> None:
+            begun.append(name)
+            while True:
+                await runtime.sleep_ms(60_000)
+
+        async def main() -> None:
+            runtime = AsyncioRuntime()
+            state = ClusterConfigState()
+
+            def commit(*texts: str) -> None:
+                for key, value in (connector_record("c", {}), *task_records("c", [{"of": text} for text in texts])):
+                    state.handle_record(key, value)
+
+            work = AssignedWork(
+                runtime,
+                "w",
+                lambda name, status: live(runtime, name),
+                lambda task, properties, status: live(runtime, f"{task} {properties['of']}"),
+            )
+            commit("t", "u", "v")
+            held = Assignment("w", "", 1, ["c"], T[:3])
+            await work.run(held, state)
+            await runtime.sleep_ms(0)
+            commit("t", "x")
+            await work.stop_changed(state, [])
+            assert work.tasks == T[:1], "one is another, and one is gone"
+            await work.run(held, state)
+            assert work.tasks == T[:2]
+            await work.stop_changed(state, ["c"])
+            assert work.tasks == [] and work.connectors == ["c"], "all of a connector that was committed anew"
+            await work.run(held, state)
+            ended = await work.stop_revoked(Assignment("w", "", 1, revoked_connectors=["c", "d"], revoked_tasks=[T[1], T[4]]))
+            assert ended == ["c", T[1]] and (work.connectors, work.tasks) == ([], T[:1])
+            await work.stop_all()
+
+        asyncio.run(main())
+        assert begun[:4] == ["c", "c-0 t", "c-1 u", "c-2 v"]
