@@ -5,16 +5,31 @@ and offsets.
 
 from __future__ import annotations
 
+import json
 import pathlib
 import re
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
 from contextlib import ExitStack
 
 import pytest
-from support.mirrormaker.connect_clusters import ConnectWorkerProcess, apaches_worker, connector_config, our_worker, worker_properties
+from support.mirrormaker.connect_clusters import (
+    CONFIGS,
+    ConnectWorkerProcess,
+    apaches_worker,
+    connector_config,
+    our_worker,
+    worker_properties,
+)
 from support.mirrormaker.logs_compared import make_topics, produce, read, rows
 from support.mirrormaker.mirror_makers import count_of
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
+from kmirror.mirrormaker.herder.cluster_config_state import ClusterConfigState
+from kmirror.mirrormaker.herder.request_signatures import SIGNATURE_ALGORITHM_HEADER, SIGNATURE_HEADER
+from kmirror.mirrormaker.herder.session_keys import SessionConfig, SessionKey
 
 pytestmark = pytest.mark.interop
 
@@ -47,6 +62,35 @@ def workers_of_tasks(worker: ConnectWorkerProcess) -> set[str]:
     return {task["worker_id"] for task in worker.told("GET", "connectors/mirror/status")["tasks"]}
 
 
+def session_key(b: str) -> SessionKey:
+    state = ClusterConfigState()
+    for _, row in read(b, CONFIGS)[0]:
+        state.handle_record(row.key, row.value)
+    assert state.session_key is not None
+    return state.session_key
+
+
+def answers_to_strangers(b: str, worker: ConnectWorkerProcess) -> list[tuple[int, str]]:
+    """What a worker says to requests that are not signed, or wrongly."""
+    signed = SessionConfig({}).headers(session_key(b), b"")
+    algorithm, signature = SIGNATURE_ALGORITHM_HEADER, SIGNATURE_HEADER
+    strange: list[dict[str, str]] = [
+        {}, {algorithm: "HmacSHA256"}, {signature: signed[signature]}, {**signed, algorithm: "HmacX"}, {**signed, algorithm: "HmacSHA512"},
+        {**signed, algorithm: "hmacsha256"}, {**signed, signature: "%%%"}, {**signed, signature: "YWJjZA=="}, {**signed, signature: ""},
+    ]  # fmt: skip
+    requests = [("PUT", "connectors/mirror/fence", None, headers) for headers in strange]
+    requests += [("POST", "connectors/mirror/tasks", b"[]", headers) for headers in (*strange, signed)]
+    return [refusal(worker, *request) for request in requests]
+
+
+def refusal(worker: ConnectWorkerProcess, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, str]:
+    request = urllib.request.Request(worker.url + path, body, {"Content-Type": "application/json", **headers}, method=method)
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=REACHED_S)
+    with refused.value as answer:
+        return answer.code, json.loads(answer.read())["message"]
+
+
 @pytest.mark.parametrize("protocol", ["sessioned", "eager"])
 def test_a_connector_has_tasks_at_both_and_obeys_either(tmp_path: pathlib.Path, protocol: str) -> None:
     with EmbeddedCluster(config=BROKER) as source, EmbeddedCluster(config=BROKER) as target, ExitStack() as stack:
@@ -75,6 +119,9 @@ def test_a_connector_has_tasks_at_both_and_obeys_either(tmp_path: pathlib.Path, 
         copy_more(a, b, apache, "both go on")
         for what in ("", "/tasks", "/config", "/topics"):
             assert apache.told("GET", f"connectors/mirror{what}") == ours.told("GET", f"connectors/mirror{what}")
+        if protocol == "sessioned":
+            said = answers_to_strangers(b, apache)
+            assert {status for status, _ in said} == {400, 403} and answers_to_strangers(b, ours) == said
         assert ours.stop() == 0, ours.log[-3000:]
 
         # Apache's leads, and gives the connector to ours: the first member by name, or, if both share two
