@@ -233,6 +233,11 @@ class Worker:
         if assignment.revokes:
             self._member.rejoin("what was taken away is to be given out")
         elif assignment.delay_ms > 0:
+            _log.info(
+                "[%s] The group is assigned anew in %d ms: work that is left waits for its member until then",
+                self._name,
+                assignment.delay_ms,
+            )
             self._member.rejoin_in(assignment.delay_ms)
         if leads and self._member.protocol is ConnectProtocol.SESSIONED:
             self._scope.spawn(self._keep_session_key(), name="session-key")

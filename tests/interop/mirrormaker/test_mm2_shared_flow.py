@@ -39,8 +39,6 @@ SHARED = {
     "B.task.shutdown.graceful.timeout.ms": "1000",
 }
 EXACTLY_ONCE = {"B.exactly.once.source.support": "enabled", "A.consumer.isolation.level": "read_committed"}
-SESSIONED: Mapping[str, str] = {}
-"""The default of both."""
 EAGER = {"B.connect.protocol": "eager"}
 APACHE, OURS = "apache", "ours"
 PROGRAMS = {APACHE: apache_mirror_maker_2, OURS: our_mirror_maker_2}
@@ -109,9 +107,9 @@ def shared(folder: pathlib.Path, settings: Mapping[str, str]) -> Iterator[Shared
         yield Shared(folder, source.bootstrap_servers, target.bootstrap_servers, stack, settings)
 
 
-@pytest.mark.parametrize("protocol", [SESSIONED, EAGER], ids=["sessioned", "eager"])
-def test_each_leads_and_each_is_killed_and_nothing_comes_twice(tmp_path: pathlib.Path, protocol: Mapping[str, str]) -> None:
-    with shared(tmp_path, {**EXACTLY_ONCE, **protocol}) as flow:
+def test_each_leads_and_each_is_killed_and_nothing_comes_twice(tmp_path: pathlib.Path) -> None:
+    """With sessioned, the default of both."""
+    with shared(tmp_path, EXACTLY_ONCE) as flow:
         apache = flow.start(APACHE)
         flow.copy_more(apache, "Apache's copies")
         ours = flow.start(OURS)
