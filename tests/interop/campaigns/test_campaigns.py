@@ -27,7 +27,7 @@ CANNOT_RUN = 2
         ["topics", "--rounds", "1", "--topics", "100"],
         ["link", "--rounds", "2"],
         ["workers", "--rounds", "2", "--max-stall", "12"],
-        ["workers", "--at-least-once", "--rounds", "2", "--seed", "4", "--max-stall", "12"],
+        ["workers", "--at-least-once", "--protocol", "sessioned", "--rounds", "2", "--seed", "4", "--max-stall", "12"],
     ],
     ids=lambda arguments: "-".join(arguments[: arguments.index("--rounds")]).replace("---", "-"),
 )
