@@ -8,13 +8,14 @@ to run comes as an assignment, together with what the topic of configs says then
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kmirror.mirrormaker.herder.cluster_config_state import ClusterConfigState
 from kmirror.mirrormaker.herder.connect_protocol import Assignment, ConnectorTaskId
 from kmirror.mirrormaker.herder.connector_life import idle
 from kmirror.mirrormaker.herder.herder import RestartRequest, TargetState
+from kmirror.mirrormaker.herder.leader_assignor import held_after
 from kmirror.mirrormaker.kept_running import KeptRunning, Status
 from kmirror.runtime.api import Runtime, run_together
 
@@ -40,6 +41,8 @@ class AssignedWork:
         self._name = name
         self._connector_life = connector_life
         self._task_life = task_life
+        self.assignment: Assignment | None = None
+        """What is to run, as far as it is configured; none at first, and after `stop_all`."""
         self._connectors: dict[str, _Unit] = {}
         self._tasks: dict[ConnectorTaskId, _Unit] = {}
 
@@ -62,10 +65,18 @@ class AssignedWork:
         found: dict[str | ConnectorTaskId, Status] = {name: unit.kept.status for name, unit in self._connectors.items()}
         return found | {task: unit.kept.status for task, unit in self._tasks.items()}
 
-    async def run(self, assignment: Assignment, state: ClusterConfigState, *, same_tasks: bool = False) -> list[str]:
-        """Runs what is assigned; what runs already, for the same, goes on. With `same_tasks` other configs
-        of tasks wait for the next assignment. Returns the connectors that were started.
+    async def run(self, assignment: Assignment, state: ClusterConfigState) -> list[str]:
+        """Runs what is assigned; what runs already, for the same, goes on. Returns the connectors that
+        were started.
         """
+        self.assignment = assignment
+        return await self._run(assignment, state, same_tasks=False)
+
+    async def run_on(self, state: ClusterConfigState) -> list[str]:
+        """The same of what is assigned; other configs of tasks wait for the next assignment."""
+        return [] if self.assignment is None else await self._run(self.assignment, state, same_tasks=True)
+
+    async def _run(self, assignment: Assignment, state: ClusterConfigState, *, same_tasks: bool) -> list[str]:
         connectors = {
             name: (state.connectors[name], state.target_state(name)) for name in sorted(assignment.connectors) if name in state.connectors
         }
@@ -119,12 +130,15 @@ class AssignedWork:
 
     async def stop_revoked(self, assignment: Assignment) -> list[str | ConnectorTaskId]:
         """Stops what an assignment takes away; returns what ran of it."""
+        if self.assignment is not None:
+            self.assignment = held_after(self.assignment, replace(assignment, connectors=[], tasks=[]))
         connectors = [name for name in assignment.revoked_connectors if name in self._connectors]
         tasks = [task for task in assignment.revoked_tasks if task in self._tasks]
         await self.stop(tasks, connectors)
         return [*connectors, *tasks]
 
     async def stop_all(self) -> None:
+        self.assignment = None
         await self.stop(list(self._tasks), list(self._connectors))
 
     async def stop(self, tasks: Sequence[ConnectorTaskId], connectors: Sequence[str]) -> None:

@@ -111,7 +111,6 @@ class Worker:
         self._changing = asyncio.Lock()
         self._asked: set[str] = set()
         self._changed_ms: int | None = None
-        self._assignment: Assignment | None = None
         self._held: Assignment | None = None
         """What the worker says that it has, under a cooperative protocol also while it has lost its place."""
         self._recommitted: set[str] = set()
@@ -172,7 +171,6 @@ class Worker:
             if self.leads:
                 await self._work.stop_tasks()
             else:
-                self._assignment = None
                 await self._work.stop_all()
 
     async def on_lost(self) -> None:
@@ -227,7 +225,6 @@ class Worker:
         async with self._changing:
             if is_cooperative:
                 await self._work.stop_changed(self.configs.state, self._take_recommitted())
-            self._assignment = held
             self._asked.difference_update(await self._work.run(held, self.configs.state))
         self._joins, self.is_member = assignment.revokes, True
         if assignment.revokes:
@@ -355,8 +352,7 @@ class Worker:
     async def _handle(self, changes: ConfigChanges) -> None:
         if changes.added_or_removed or changes.connectors or changes.target_states:
             async with self._changing:
-                if self._assignment is not None:
-                    self._asked.difference_update(await self._work.run(self._assignment, self.configs.state, same_tasks=True))
+                self._asked.difference_update(await self._work.run_on(self.configs.state))
         self._recommitted |= changes.tasks
         for request in changes.restarts.values():
             await self.restart(self._work.wanted(request))
@@ -400,12 +396,12 @@ class Worker:
         state = self.configs.state
         if task not in state.tasks(task.connector) or state.task_config(task) != properties or state.pending_fencing(task.connector):
             raise KmirrorError(f"the connector has other tasks by now, so {task} waits for them")
-        if self._assignment is None or task not in self._assignment.tasks:
+        assigned = self._work.assignment
+        if assigned is None or task not in assigned.tasks:
             raise KmirrorError(f"{task} is not assigned to this worker any more")
 
     async def _give_up(self) -> None:
         async with self._changing:
-            self._assignment = None
             await self._work.stop_all()
 
     # Status

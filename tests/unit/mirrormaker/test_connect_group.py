@@ -207,6 +207,8 @@ class TestAssignedWork:
             await work.run(held, state)
             ended = await work.stop_revoked(Assignment("w", "", 1, revoked_connectors=["c", "d"], revoked_tasks=[T[1], T[4]]))
             assert ended == ["c", T[1]] and (work.connectors, work.tasks) == ([], T[:1])
+            await work.run_on(state)
+            assert work.connectors == [], "what was taken away began again when a config changed"
             await work.stop_all()
 
         asyncio.run(main())
