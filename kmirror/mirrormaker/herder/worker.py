@@ -6,8 +6,8 @@ connectors are configured with (of a properties file, or what the REST interface
 their tasks are, as each connector says. Whenever that changes the leader has the group assigned anew,
 and every worker runs the tasks it is given.
 
-    leader      connectors, task configs, shutting out former tasks, assignment
-    all         tasks
+    leader      task configs, shutting out former tasks, assignment, session keys
+    all         tasks, and connectors (see below)
 
 Under the eager protocol tasks stop before a worker joins again, so none runs twice; connectors stay with
 a leader that stays one. A worker that was alone in its group goes on copying while it joins: it is the
@@ -43,7 +43,6 @@ from typing import Final
 from kmirror.common.errors import KmirrorError
 from kmirror.mirrormaker.herder.assigned_work import AssignedWork
 from kmirror.mirrormaker.herder.cluster_config_state import ConfigChanges
-from kmirror.mirrormaker.herder.config_backing_store import LEADERS_ID_PREFIX, ConfigBackingStore
 from kmirror.mirrormaker.herder.connect_protocol import (
     CONFIG_MISMATCH,
     NO_ERROR,
@@ -62,11 +61,10 @@ from kmirror.mirrormaker.herder.herder import TargetState
 from kmirror.mirrormaker.herder.leader_assignor import GroupRound, LeaderAssignor, held_after
 from kmirror.mirrormaker.herder.request_signatures import RequestSignature
 from kmirror.mirrormaker.herder.session_keeper import SessionKeeper
-from kmirror.mirrormaker.herder.status_backing_store import StatusBackingStore
 from kmirror.mirrormaker.herder.way_to_leader import WayToLeader
 from kmirror.mirrormaker.herder.worker_group_member import WorkerGroupMember
 from kmirror.mirrormaker.herder.worker_reports import WorkerReports
-from kmirror.mirrormaker.herder.worker_setup import WorkerSetup
+from kmirror.mirrormaker.herder.worker_setup import WorkerSetup, config_store, status_store
 from kmirror.mirrormaker.kept_running import Status
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.runtime.supervision import Supervised
@@ -88,21 +86,8 @@ class Worker:
         self._peers = setup.peers
         self._on_logger_level = setup.on_logger_level
         self._url = NOT_USED if setup.peers is None else setup.peers.url
-        self.configs = ConfigBackingStore(
-            runtime,
-            worker.config_storage_topic,
-            consumer=worker.storage_consumer(f"{name}|configs-consumer"),
-            producer=worker.client("producer", f"{name}|configs-producer"),
-            transactional_id=f"{LEADERS_ID_PREFIX}{worker.group_id}" if worker.is_exactly_once else None,
-        )
-        producer = worker.client("producer", f"{name}|status-producer")
-        self.status_store = StatusBackingStore(
-            runtime,
-            worker.status_storage_topic,
-            producer=producer,
-            consumer=worker.client("consumer", f"{name}|status-consumer"),
-            worker_id=setup.worker_id,
-        )
+        self.configs = config_store(runtime, setup)
+        self.status_store = status_store(runtime, setup)
         self._member = WorkerGroupMember(runtime, setup.group, self, status.heard)
         self._scope = TaskScope(runtime, f"{name}|worker")
         self._work = AssignedWork(runtime, name, self._connector_life, self._task_life)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from kmirror.mirrormaker.herder.config_backing_store import LEADERS_ID_PREFIX, ConfigBackingStore
 from kmirror.mirrormaker.herder.connector_plan import ConnectorPlan, MakePlan
 from kmirror.mirrormaker.herder.leader_requests import LeaderRequests
+from kmirror.mirrormaker.herder.status_backing_store import StatusBackingStore
 from kmirror.mirrormaker.herder.worker_group_member import WorkerGroupConfig
 from kmirror.mirrormaker.worker_config import WorkerConfig
+from kmirror.runtime.api import Runtime
 
 
 @dataclass(frozen=True)
@@ -36,3 +39,25 @@ class WorkerSetup:
     peers: Peers | None = None
     tracks_topics: bool = False
     on_logger_level: Callable[[str, str], object] = lambda namespace, level: None
+
+
+def config_store(runtime: Runtime, setup: WorkerSetup) -> ConfigBackingStore:
+    name, worker = setup.name, setup.config
+    return ConfigBackingStore(
+        runtime,
+        worker.config_storage_topic,
+        consumer=worker.storage_consumer(f"{name}|configs-consumer"),
+        producer=worker.client("producer", f"{name}|configs-producer"),
+        transactional_id=f"{LEADERS_ID_PREFIX}{worker.group_id}" if worker.is_exactly_once else None,
+    )
+
+
+def status_store(runtime: Runtime, setup: WorkerSetup) -> StatusBackingStore:
+    name, worker = setup.name, setup.config
+    return StatusBackingStore(
+        runtime,
+        worker.status_storage_topic,
+        producer=worker.client("producer", f"{name}|status-producer"),
+        consumer=worker.client("consumer", f"{name}|status-consumer"),
+        worker_id=setup.worker_id,
+    )
