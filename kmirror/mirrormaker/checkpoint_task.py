@@ -116,12 +116,11 @@ class _Life:
         self._config = config
         self._metrics = metrics
         self._context = context
-        self._has_written = False
         self._name = f"{config.flow}|{config.records.connector}"
         self._scope = TaskScope(runtime, self._name)
         self._source: AdminClient = open_admin(runtime, config.source_admin)
         self._target: AdminClient = open_admin(runtime, config.target_admin)
-        self._records = SourceRecordWriter(runtime, self._name, config.records, offsets)
+        self._records = SourceRecordWriter(runtime, self._name, config.records, offsets, context.writes_to)
         self._checkpoints = CheckpointStore(config.groups)
         self._syncs = OffsetSyncStore()
         self._syncs_reader = InternalTopicReader(runtime, config.syncs_consumer, config.offset_syncs_topic, self._handle_sync)
@@ -245,9 +244,6 @@ class _Life:
     async def _send(self, checkpoint: Checkpoint, timestamp_ms: int) -> None:
         written = partial(self._metrics.checkpoint_acknowledged, checkpoint.consumer_group_id, checkpoint.topic_partition, timestamp_ms)
         topic = self._config.checkpoints_topic
-        if not self._has_written:
-            self._has_written = True
-            self._context.writes_to(topic)
         record = SourceRecord(checkpoint.connect_partition, topic, checkpoint.record_key, checkpoint.record_value, timestamp_ms)
         await self._records.send(record, written)
 

@@ -31,7 +31,8 @@ from kmirror.mirrormaker.herder.worker_setup import Peers
 from kmirror.mirrormaker.mirror_maker_config import Transform
 from kmirror.mirrormaker.mirror_plans import MirrorPlans
 from kmirror.mirrormaker.rest.connect_rest import ConnectRest
-from kmirror.mirrormaker.worker_config import WorkerConfig, refuse_what_is_not_built
+from kmirror.mirrormaker.transforms.converters import SIMPLE_CLASS
+from kmirror.mirrormaker.worker_config import WorkerConfig
 from kmirror.runtime.api import Runtime
 
 REQUIRED: Final = (
@@ -53,6 +54,8 @@ class ConnectClientsConfig(WorkerConfig):
     """Of a worker whose file has settings of its own clients without a prefix, and those of connectors'
     clients with one.
     """
+
+    default_header_converter = SIMPLE_CLASS
 
     def client(self, kind: str, client_id: str) -> dict[str, str]:
         own = {name: value for name, value in self.originals.items() if name in CLIENT_CONFIG_NAMES}
@@ -77,7 +80,6 @@ class ConnectWorkerConfig(ConnectClientsConfig):
                     "use org.apache.kafka.connect.converters.ByteArrayConverter"
                 )
         super().__init__(props)
-        refuse_what_is_not_built(self.originals)
 
 
 class ConnectWorker:

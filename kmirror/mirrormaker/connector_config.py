@@ -79,6 +79,11 @@ def _name(name: str, value: Any) -> None:
         raise invalid_value(name, value, f"String may not contain control sequences but had the following ASCII chars: {', '.join(codes)}")
 
 
+def _unique_aliases(name: str, value: Any) -> None:
+    if len(set(value)) < len(value):
+        raise invalid_value(name, value, "Duplicate alias provided.")
+
+
 _ENTRIES: Final = valid_list(duplicates_allowed=True)
 _HIGH, _MEDIUM = Importance.HIGH, Importance.MEDIUM
 
@@ -146,8 +151,8 @@ PROPERTIES: Final = (
     Property("key.converter.plugin.version", "SCH", _STRING, None, "Accepted; there is one version of the converter."),
     Property("value.converter.plugin.version", "SCH", _STRING, None, "Accepted; there is one version of the converter."),
     Property("header.converter.plugin.version", "SCH", _STRING, None, "Accepted; there is one version of the converter."),
-    Property("transforms", "SCH", _LIST, "", "Aliases of transformations of records."),
-    Property("predicates", "SCH", _LIST, "", "Aliases of predicates of transformations."),
+    Property("transforms", "SCH", _LIST, "", "Aliases of transformations of records.", validator=_unique_aliases),
+    Property("predicates", "SCH", _LIST, "", "Aliases of predicates of transformations.", validator=_unique_aliases),
     Property("config.action.reload", "SCH", _STRING, "restart", "What a changed secret leads to.", validator=valid_string("none", "restart")),
     Property("config.providers", "SCH", _LIST, "", "Providers of secrets, by the names that references use."),
     Property("errors.retry.timeout", "SCH", _LONG, "0", "How long a failed step is repeated (ms), -1 for ever.", importance=_MEDIUM),

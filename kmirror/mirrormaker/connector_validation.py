@@ -5,7 +5,7 @@ An answer has, for each property that the connector defines, its definition and 
 that is wrong about it. Properties that it does not define are in the answer only if something is
 wrong with them. `require_valid` refuses a config, in Connect's words.
 
-What kmirror alone refuses (transforms, filters of other classes) is among the errors too, with its
+What kmirror alone refuses (filters of other classes) is among the errors too, with its
 property. The last check makes the plan that would run: what only that finds is an error without one.
 """
 
@@ -29,10 +29,10 @@ from kmirror.mirrormaker.herder.herder import BAD_REQUEST, HerderError
 from kmirror.mirrormaker.mirror_maker_config import BYTE_ARRAY_CONVERTER, CONNECTOR_CLASS_CONFIG, SINK_CONNECTOR, SOURCE_CONNECTOR
 from kmirror.mirrormaker.property_names import current_names
 from kmirror.mirrormaker.replication_policy import POLICIES
-from kmirror.mirrormaker.worker_config import NOT_BUILT
+from kmirror.mirrormaker.transforms import VERSION, AliasConfig, alias_configs, other_version
 from kmirror.network.config_providers import ResolvedConfigs
 
-CONNECT_VERSION: Final = "4.3.0"
+CONNECT_VERSION: Final = VERSION
 """The release of Kafka whose interface this is; connectors have it, too."""
 CHECKPOINT, HEARTBEAT = "MirrorCheckpointConnector", "MirrorHeartbeatConnector"
 CLASSES: Final = {CHECKPOINT: "C", HEARTBEAT: "H", SOURCE_CONNECTOR: "S"}
@@ -43,10 +43,15 @@ GROUPS: Final = ("Common", "Transforms", "Predicates", "Error Handling", "Topic 
 class Shown(NamedTuple):
     """How a property that Connect defines is shown."""
 
-    group: str
+    group: str | None
     order: int
     width: str
     display_name: str
+
+    @classmethod
+    def by_name(cls, key: ConfigKey) -> Shown:
+        """How any other is."""
+        return cls(None, -1, "NONE", key.name)
 
 
 _SHOWN: Final = {
@@ -76,7 +81,8 @@ _SHOWN: Final = {
     "offsets.storage.topic": Shown("offsets.topic", 1, "LONG", "Offsets topic"),
 }
 _KNOWN_CLASSES: Final = {
-    **dict.fromkeys(("key.converter", "value.converter", "header.converter"), ("ByteArrayConverter",)),
+    **dict.fromkeys(("key.converter", "value.converter"), ("ByteArrayConverter",)),
+    "header.converter": ("ByteArrayConverter", "SimpleHeaderConverter"),
     "topic.filter.class": ("DefaultTopicFilter",),
     "group.filter.class": ("DefaultGroupFilter",),
     "config.property.filter.class": ("DefaultConfigPropertyFilter",),
@@ -96,12 +102,15 @@ class ConfigInfo:
     value: str | None
     errors: list[str] = field(default_factory=list)
     visible: bool = True
+    shown: Shown | None = None
+    recommended: tuple[str, ...] = ()
 
 
 @dataclass
 class ConfigInfos:
     connector_class: str
     configs: list[ConfigInfo]
+    groups: tuple[str, ...] = GROUPS
 
     @property
     def errors(self) -> list[str]:
@@ -111,14 +120,14 @@ class ConfigInfos:
         return {
             "name": self.connector_class,
             "error_count": len(self.errors),
-            "groups": list(GROUPS),
+            "groups": list(self.groups),
             "configs": [
                 {
-                    "definition": None if info.key is None else key_info(info.key),
+                    "definition": None if info.key is None else key_info(info.key, info.shown),
                     "value": {
                         "name": info.name,
                         "value": info.value,
-                        "recommended_values": [],
+                        "recommended_values": list(info.recommended),
                         "errors": info.errors,
                         "visible": info.visible,
                     },
@@ -156,13 +165,6 @@ def class_named(given: str) -> str | None:
     return next((known for known in CLASSES if name in (known, known.removesuffix("Connector"))), None)
 
 
-def other_version(name: str, wanted: str | None) -> str | None:
-    """What is wrong with a wish for one version of a connector; None if it is ours, or a range."""
-    if wanted is None or wanted.strip() in ("latest", CONNECT_VERSION) or wanted.strip()[:1] in ("[", "("):
-        return None
-    return f"Plugin {PACKAGE}{name} not found that matches the version range [{wanted},{wanted}], available versions: [{CONNECT_VERSION}]"
-
-
 def definitions(name: str) -> ConfigDef:
     """Returns what a connector of CLASSES defines, with what Connect defines for every source
     connector.
@@ -187,8 +189,8 @@ def key_infos(name: str) -> list[dict[str, Any]]:
     return [key_info(key) for key in _in_order(definitions(name))]
 
 
-def key_info(key: ConfigKey) -> dict[str, Any]:
-    shown = _SHOWN.get(key.name)
+def key_info(key: ConfigKey, shown: Shown | None = None) -> dict[str, Any]:
+    shown = shown or _SHOWN.get(key.name) or Shown.by_name(key)
     default = key.default if key.has_default else None
     return {
         "name": key.name,
@@ -197,10 +199,10 @@ def key_info(key: ConfigKey) -> dict[str, Any]:
         "default_value": default if isinstance(default, str) else to_text(default, key.type),
         "importance": key.importance.name,
         "documentation": key.documentation,
-        "group": None if shown is None else shown.group,
-        "order_in_group": -1 if shown is None else shown.order,
-        "width": "NONE" if shown is None else shown.width,
-        "display_name": key.name if shown is None else shown.display_name,
+        "group": shown.group,
+        "order_in_group": shown.order,
+        "width": shown.width,
+        "display_name": shown.display_name,
         "dependents": [],
     }
 
@@ -225,9 +227,13 @@ def validate(
     as_written = replaced.as_written if isinstance(replaced, ResolvedConfigs) else str
     resolved = current_names(replaced)
     infos = {key.name: _checked(key, resolved) for key in _in_order(definitions(name))}
+    groups = dict.fromkeys(GROUPS)
+    for of_alias in alias_configs(resolved):
+        infos[of_alias.key.name] = _alias_info(of_alias)
+        groups[of_alias.group] = None
     for one in ("key", "value", "header"):
         infos[f"{one}.converter.plugin.version"].visible = bool(resolved.get(f"{one}.converter", "").strip())
-    if wrong_version := other_version(name, resolved.get("connector.plugin.version") or None):
+    if wrong_version := other_version(PACKAGE + name, resolved.get("connector.plugin.version") or None):
         infos[CONNECTOR_CLASS_CONFIG].errors.append(wrong_version)
     unknown: dict[str, ConfigInfo] = {}
 
@@ -243,7 +249,7 @@ def validate(
     if name != HEARTBEAT:
         for one, message in (validate_source if name == SOURCE_CONNECTOR else validate_checkpoint)(resolved).items():
             wrong(one, message)
-    found = ConfigInfos(str(config[CONNECTOR_CLASS_CONFIG]), [*unknown.values(), *infos.values()])
+    found = ConfigInfos(str(config[CONNECTOR_CLASS_CONFIG]), [*unknown.values(), *infos.values()], tuple(groups))
     if not found.errors:
         try:
             plan(given)
@@ -251,6 +257,11 @@ def validate(
             infos[CONNECTOR_CLASS_CONFIG].errors.append(str(error))
     _show_as_written(found, given, as_written)
     return found
+
+
+def _alias_info(config: AliasConfig) -> ConfigInfo:
+    shown = Shown(config.group, config.order, config.width, config.display_name)
+    return ConfigInfo(config.key.name, config.key, config.value, config.errors, shown=shown, recommended=config.recommended)
 
 
 def _show_as_written(infos: ConfigInfos, given: Mapping[str, str], as_written: Callable[[str], str]) -> None:
@@ -305,8 +316,6 @@ def _checked(key: ConfigKey, props: Mapping[str, str]) -> ConfigInfo:
 
 def _is_built(name: str, value: Any) -> None:
     text = ",".join(value) if isinstance(value, list) else str(value)
-    if name in NOT_BUILT and text != NOT_BUILT[name]:
-        raise invalid_value(name, text, "kmirror copies records as they are; leave the property out, or run Apache Kafka's Connect")
     known = _KNOWN_CLASSES.get(name)
     if known is not None and text.rpartition(".")[2] not in known:
         raise invalid_value(name, text, f"Class {text} could not be found.")

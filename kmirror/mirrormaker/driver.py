@@ -35,7 +35,8 @@ from kmirror.mirrormaker.kept_running import Status
 from kmirror.mirrormaker.mirror_maker_config import SOURCE_CONNECTOR, MirrorMakerConfig, Transform
 from kmirror.mirrormaker.mirror_plans import MirrorPlans
 from kmirror.mirrormaker.replication_policy import IdentityReplicationPolicy
-from kmirror.mirrormaker.worker_config import WorkerConfig, refuse_what_is_not_built
+from kmirror.mirrormaker.transforms import make_chain
+from kmirror.mirrormaker.worker_config import WorkerConfig
 from kmirror.runtime.api import Runtime, run_together
 
 _WITHOUT_CHECKPOINTS: Final = "emit.checkpoints.enabled"
@@ -52,12 +53,11 @@ class Flow:
     ) -> None:
         self.flow = flow
         worker = WorkerConfig(config.worker_config(flow, transform), is_sink=config.is_sink(flow))
-        refuse_what_is_not_built(worker.originals)
         self._plans = MirrorPlans(runtime, str(flow), worker, metrics, transform, config.profile)
         raw = {name: config.connector_base_config(flow, name) for name in (SOURCE_CONNECTOR, HEARTBEAT, CHECKPOINT)}
         resolved = {name: transform(props) for name, props in raw.items()}
         for props in resolved.values():
-            refuse_what_is_not_built(props)
+            make_chain(props, worker.header_converter)
         if config.is_enabled(flow):
             _check_filters(resolved, config.profile)
         names = [SOURCE_CONNECTOR] if config.is_enabled(flow) else []

@@ -38,10 +38,11 @@ class MirrorHeartbeatTask:
     async def run(self, heard: Callable[[], object]) -> None:
         """Works until it is cancelled; raises what a heartbeat could not be written for."""
         config, clock = self.config, self._runtime.clock
-        records = SourceRecordWriter(self._runtime, f"{config.flow}|{config.records.connector}", config.records, self._offsets)
+        records = SourceRecordWriter(
+            self._runtime, f"{config.flow}|{config.records.connector}", config.records, self._offsets, self._context.writes_to
+        )
         try:
             await records.start(self._context.check)
-            self._context.writes_to(config.topic)
             while True:
                 beat = Heartbeat(config.flow.source, config.flow.target, clock.time_ms())
                 record = SourceRecord(beat.connect_partition, config.topic, beat.record_key, beat.record_value, beat.timestamp)

@@ -19,6 +19,9 @@ beats the cluster's. A flow's bare `A->B.security.protocol` reaches no client at
 `A->B.connector.class = MirrorSinkConnector` swaps the roles of a flow's clusters (MC2): its workers
 are at A, and so are their group and topics; records go to B all the same.
 
+`transforms.` and `predicates.` count at the top level, too; Apache takes only the lists of aliases from
+there, and then refuses them.
+
 Two of Kafka's habits are kept. A flow is enabled by exactly `true`, in any case: blanks behind it
 switch it off, without a word. Old names are the exception to "as Kafka does": here they count.
 """
@@ -167,7 +170,8 @@ class MirrorMakerConfig(AbstractConfig):
         """Returns the properties of one of CONNECTORS, references as they are (DG10)."""
         known = self._connector_names()
         props = {name: value for name, value in self.raw.items() if name in known}
-        props |= self._starting_with(CONFIG_PROVIDERS_CONFIG) | self._starting_with("replication.policy")
+        for prefix in (CONFIG_PROVIDERS_CONFIG, "replication.policy", "transforms.", "predicates."):
+            props |= self._starting_with(prefix)
         for role, cluster in (("source", flow.source), ("target", flow.target)):
             for name, value in self.cluster_props(cluster).items():
                 # Kafka takes every name that only begins so for one of a client's: admins.x too.

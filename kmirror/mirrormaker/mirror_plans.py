@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -29,6 +30,7 @@ from kmirror.mirrormaker.connector_config import (
 )
 from kmirror.mirrormaker.connector_validation import CHECKPOINT, HEARTBEAT, connector_class
 from kmirror.mirrormaker.cycles import SourceAndTarget
+from kmirror.mirrormaker.error_handling import ErrorCounts, ErrorHandlingMetrics
 from kmirror.mirrormaker.heartbeat_connector import MirrorHeartbeatConnector
 from kmirror.mirrormaker.heartbeats import MirrorHeartbeatTask
 from kmirror.mirrormaker.herder.connector_plan import Connector, ConnectorPlan, TaskContext
@@ -37,10 +39,13 @@ from kmirror.mirrormaker.kept_running import Status, Work
 from kmirror.mirrormaker.mirror_maker_config import Transform
 from kmirror.mirrormaker.mirror_metrics import MirrorCheckpointMetrics, MirrorSourceMetrics, TaskOfMetrics
 from kmirror.mirrormaker.source_connector import MirrorSourceConnector
+from kmirror.mirrormaker.source_records import RecordsConfig
 from kmirror.mirrormaker.source_task import MirrorSourceTask
 from kmirror.mirrormaker.task_configs import checkpoint_task_config, heartbeat_task_config, source_task_config
 from kmirror.mirrormaker.task_transactions import REQUIRED_CONFIG, boundary_ms
-from kmirror.mirrormaker.worker_config import WorkerConfig, refuse_what_is_not_built
+from kmirror.mirrormaker.transforming import transforming
+from kmirror.mirrormaker.transforms import require_valid_aliases
+from kmirror.mirrormaker.worker_config import WorkerConfig
 from kmirror.runtime.api import Runtime
 
 T = TypeVar("T", contravariant=True)
@@ -71,6 +76,7 @@ class MirrorPlans:
         self._profile = profile
         self._source_metrics: dict[SourceAndTarget, MirrorSourceMetrics] = {}
         self._checkpoint_metrics: dict[SourceAndTarget, MirrorCheckpointMetrics] = {}
+        self._errors = ErrorHandlingMetrics(metrics)
         self._given_offsets = offsets
         self._offsets: OffsetStorage | None = None
 
@@ -83,7 +89,6 @@ class MirrorPlans:
         of the class, if it is known otherwise.
         """
         resolved = self._transform(properties)
-        refuse_what_is_not_built(resolved)
         if name is None:
             try:
                 name = connector_class(resolved)
@@ -92,7 +97,8 @@ class MirrorPlans:
         return self.plan_resolved(properties, resolved, name)
 
     def plan_resolved(self, properties: Mapping[str, str], resolved: Mapping[str, str], name: str) -> ConnectorPlan:
-        """... of properties whose references are `resolved`, and that ask for nothing that is not built."""
+        """... of properties whose references are `resolved`."""
+        require_valid_aliases(resolved)
         if name == CHECKPOINT:
             return self._checkpoint_plan(properties, resolved)
         if name == HEARTBEAT:
@@ -128,7 +134,8 @@ class MirrorPlans:
             remotes = [
                 TopicPartition(config.policy.format_remote_topic(config.flow.source, one.topic), one.partition) for one in config.partitions
             ]
-            with _measured(metrics, source, index, remotes):
+            with _measured(metrics, source, index, remotes), self._errors.of_task(config.connector, index) as counts:
+                config = replace(config, transforming=transforming(source, self._worker, index, counts, self._runtime.clock))
                 await MirrorSourceTask(self._runtime, config, self.offset_storage(), metrics, context).run(status.heard)
 
         return work
@@ -137,17 +144,24 @@ class MirrorPlans:
         async def work(status: Status) -> None:
             checkpoint = MirrorCheckpointConfig(self._transform(props), self._profile)
             config, metrics = checkpoint_task_config(checkpoint, self._worker, index), self._metrics_of_checkpoints(checkpoint.flow)
-            with _measured(metrics, checkpoint, index, config.groups):
+            with _measured(metrics, checkpoint, index, config.groups), self._errors.of_task(checkpoint.connector_name, index) as counts:
+                config = replace(config, records=self._transformed(checkpoint, config.records, index, counts))
                 await MirrorCheckpointTask(self._runtime, config, self.offset_storage(), metrics, context).run(status.heard)
 
         return work
 
     def _heartbeat_task(self, props: Mapping[str, str], _: int, context: TaskContext) -> Work:
         async def work(status: Status) -> None:
-            config = heartbeat_task_config(MirrorHeartbeatConfig(self._transform(props), self._profile), self._worker)
-            await MirrorHeartbeatTask(self._runtime, config, self.offset_storage(), context).run(status.heard)
+            heartbeat = MirrorHeartbeatConfig(self._transform(props), self._profile)
+            config = heartbeat_task_config(heartbeat, self._worker)
+            with self._errors.of_task(heartbeat.connector_name, 0) as counts:
+                config = replace(config, records=self._transformed(heartbeat, config.records, 0, counts))
+                await MirrorHeartbeatTask(self._runtime, config, self.offset_storage(), context).run(status.heard)
 
         return work
+
+    def _transformed(self, config: MirrorConnectorConfig, records: RecordsConfig, index: int, counts: ErrorCounts) -> RecordsConfig:
+        return replace(records, transforming=transforming(config, self._worker, index, counts, self._runtime.clock))
 
     def _metrics_of_source(self, flow: SourceAndTarget) -> MirrorSourceMetrics:
         if flow not in self._source_metrics:

@@ -21,12 +21,16 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple
 
 from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord
 from kmirror.common.errors import KmirrorError
 from kmirror.mirrormaker.connect_offsets import SourceOffsets, SourcePartition
+from kmirror.mirrormaker.error_handling import described_record
 from kmirror.mirrormaker.task_transactions import TaskTransactions
+from kmirror.mirrormaker.transforming import Transforming, producer_record
+from kmirror.mirrormaker.transforms import Failed, source_record
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.runtime.supervision import Supervised
 
@@ -51,7 +55,8 @@ class SourceRecord(NamedTuple):
 @dataclass(frozen=True)
 class RecordsConfig:
     """`producer` are settings of a client. A `transactional_id` asks for exactly once, in transactions
-    that last `transaction_ms` (0: one each poll). Times are ms.
+    that last `transaction_ms` (0: one each poll). Records are written as they are unless they are
+    `transforming`. Times are ms.
     """
 
     connector: str
@@ -60,12 +65,24 @@ class RecordsConfig:
     flush_timeout_ms: int
     transactional_id: str | None = None
     transaction_ms: int = 0
+    transforming: Transforming | None = None
 
 
 class SourceRecordWriter:
-    """One life of a task's writing. Owns a producer."""
+    """One life of a task's writing. Owns a producer. `writes_to` is called with each topic before it is first
+    written to.
+    """
 
-    def __init__(self, runtime: Runtime, name: str, config: RecordsConfig, offsets: SourceOffsets) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        name: str,
+        config: RecordsConfig,
+        offsets: SourceOffsets,
+        writes_to: Callable[[str], object] = lambda _: None,
+    ) -> None:
+        self._writes_to = writes_to
+        self._topics: set[str] = set()
         self._runtime = runtime
         self._name = name
         self._config = config
@@ -93,11 +110,17 @@ class SourceRecordWriter:
             self._scope.spawn(Supervised(self._runtime, self._commit_regularly, name=f"{self._name} commits").run(), name="commits")
 
     async def send(self, record: SourceRecord, written: Callable[[], object] = lambda: None) -> None:
-        """Sends a record. `written` is called when it counts: once it is written, or committed."""
+        """Sends a record. `written` is called when it counts: once it is written, or committed. A record that a
+        transformation drops counts at once.
+        """
         transactions = self._transactions
+        made = self._made(record)
+        if made is None:
+            written()
+            return
 
         def done(_: object, error: Exception | None) -> None:
-            if error is not None:
+            if error is not None and not self._is_skipped(record, error):
                 self._failure = self._failure or error
             elif transactions is not None:
                 transactions.acknowledged(written)
@@ -105,13 +128,35 @@ class SourceRecordWriter:
                 self._written[record.source] = None
                 written()
 
-        made = ProducerRecord(record.topic, record.value, key=record.key, partition=0, timestamp=record.timestamp)
+        if made.topic not in self._topics:
+            self._topics.add(made.topic)
+            self._writes_to(made.topic)
         with self._noting_failure():
             if transactions is not None:
                 await transactions.begin()
             await self._producer.send(made, done)
             if transactions is not None:
                 transactions.accepted(record.source, OFFSET)
+
+    def _made(self, record: SourceRecord) -> ProducerRecord | None:
+        """None for a record that is dropped, or skipped. KmirrorError for one that fails, which ends the task."""
+        transforming = self._config.transforming
+        if transforming is None:
+            return ProducerRecord(record.topic, record.value, key=record.key, partition=0, timestamp=record.timestamp)
+        made = transforming.chain.apply(source_record(record.topic, 0, record.key, record.value, [], record.timestamp))
+        if isinstance(made, Failed):
+            with self._noting_failure():
+                transforming.errors.failed(made, partial(_described, record))
+            return None
+        return None if made is None else producer_record(made)
+
+    def _is_skipped(self, record: SourceRecord, error: Exception) -> bool:
+        """Whether a record that the target does not take counts all the same."""
+        transforming = self._config.transforming
+        if transforming is None or not transforming.errors.tolerates_all or self._transactions is not None:
+            return False
+        transforming.errors.not_written(error, partial(_described, record))
+        return True
 
     async def poll_ended(self) -> None:
         """Waits until everything that was sent is written, and commits a transaction that has lasted
@@ -178,3 +223,8 @@ class SourceRecordWriter:
             except BaseException:
                 self._written = written | self._written
                 raise
+
+
+def _described(record: SourceRecord) -> str:
+    rest = f"timestamp={record.timestamp}, headers=ConnectHeaders(headers=)"
+    return described_record(dict(record.source), OFFSET, record.topic, 0, record.key, record.value, rest)

@@ -46,6 +46,7 @@ from kmirror.mirrormaker.source_task_config import SourceTaskConfig, TaskProgres
 from kmirror.mirrormaker.source_watch import SourceWatch
 from kmirror.mirrormaker.submitted_records import Submitted, SubmittedRecords
 from kmirror.mirrormaker.task_transactions import TaskTransactions
+from kmirror.mirrormaker.transformed_copying import TransformedCopying, unpacked
 from kmirror.record.compression import CompressionType
 from kmirror.record.record import Record
 from kmirror.record.record_batch import RecordBatch
@@ -92,7 +93,7 @@ class MirrorSourceTask:
 
 
 class _Life:
-    """A task from its start to its end: clients, and what is on its way."""
+    """A task from its start to its end: clients, and what is on its way. Implements `Copier`."""
 
     def __init__(
         self,
@@ -130,6 +131,11 @@ class _Life:
         self._submitted = SubmittedRecords()
         self._remotes: dict[TopicPartition, TopicPartition] = {}
         self._on_way = BatchesOnWay(runtime.create_future, self._written, self._fail, config, settings.buffer_memory)
+        self._transformed: TransformedCopying | None = None
+        if config.transforming is not None:
+            self._transformed = TransformedCopying(
+                config.flow.source, *config.transforming, self._producer, self._submitted, self._transactions, self, context.writes_to
+            )
         self._failure: Exception | None = None
         self._polls_of_records = 0
         self._committing = asyncio.Lock()
@@ -198,6 +204,9 @@ class _Life:
                 await self._end_transaction()
 
     async def _copy_fetched(self, fetched: list[FetchedBatches] | ConsumerRecords) -> None:
+        if self._transformed is not None:
+            await self._transform(self._transformed, fetched)
+            return
         if isinstance(fetched, ConsumerRecords):
             for partition in fetched.partitions():
                 await self._copy_records(partition, fetched)
@@ -288,6 +297,21 @@ class _Life:
         self._metrics.batches_read(self._remote(run[0].partition), sum([consumed.batch.size_in_bytes for consumed in run]), newest_ms)
         return newest_ms
 
+    async def _transform(self, copying: TransformedCopying, fetched: list[FetchedBatches] | ConsumerRecords) -> None:
+        for part in unpacked(fetched):
+            remote = self._remote(part.partition)
+            self._metrics.batches_read(remote, part.size, [part.newest_ms])
+            self._progress.batches_rewritten += 1
+            self._progress.records_dropped += await copying.copy(part.partition, remote, part.records)
+            self._progress.positions[part.partition] = part.next_offset
+            await self._runtime.sleep_ms(0)
+            if self._failure is not None:
+                return
+        if not isinstance(fetched, ConsumerRecords):
+            self._progress.positions |= {answer.partition: answer.next_offset for answer in fetched}
+        if self._transactions is not None and self._transactions.has_waited(self._config.offset_flush_interval_ms):
+            await self._transactions.begin()
+
     async def _copy_records(self, partition: TopicPartition, fetched: ConsumerRecords) -> None:
         records = [
             Record(record.offset, record.timestamp, record.key, record.value, record.headers) for record in fetched.records(partition)
@@ -360,7 +384,18 @@ class _Life:
             if self._syncs is not None:
                 self._syncs.committed()
 
-    def _fail(self, remote: TopicPartition, error: Exception) -> None:
+    def record_written(self, partition: TopicPartition, remote: TopicPartition, record: Record, offset: int) -> None:
+        """The target has a record that went through transformations, and it counts."""
+        self._progress.records += 1
+        self._progress.last_acknowledged_ms = self._runtime.clock.monotonic_ms()
+        self._metrics.batches_acknowledged(remote, 1, [record.timestamp])
+        if self._syncs is not None:
+            self._syncs.acknowledged(partition, range(record.offset, record.offset + 1), offset)
+
+    def record_refused(self, topic: str, error: Exception) -> None:
+        self._fail(topic, error)
+
+    def _fail(self, remote: TopicPartition | str, error: Exception) -> None:
         if self._failure is None:
             if isinstance(error, ApiException):
                 error = ApiException(error.error, f"{remote}: {error.message}")

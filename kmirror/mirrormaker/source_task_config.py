@@ -10,6 +10,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.offset_syncs import OFFSET_LAG_MAX_DEFAULT
 from kmirror.mirrormaker.replication_policy import ReplicationPolicy
+from kmirror.mirrormaker.transforming import Transforming
 
 OFFSET_FLUSH_INTERVAL_MS: Final = 60_000
 OFFSET_FLUSH_TIMEOUT_MS: Final = 5_000
@@ -19,7 +20,8 @@ OFFSET_FLUSH_TIMEOUT_MS: Final = 5_000
 class SourceTaskConfig:
     """What a task needs. `consumer`, `producer` and `sync_producer` are settings of clients; without
     a `sync_producer` there are no offset syncs. A `transactional_id` asks for exactly once, in
-    transactions that last `transaction_ms` (0: one each poll). Times are ms.
+    transactions that last `transaction_ms` (0: one each poll). Batches are passed on unless records are
+    `transforming`. Times are ms.
     """
 
     connector: str
@@ -36,6 +38,7 @@ class SourceTaskConfig:
     offset_flush_timeout_ms: int = OFFSET_FLUSH_TIMEOUT_MS
     transactional_id: str | None = None
     transaction_ms: int = 0
+    transforming: Transforming | None = None
 
 
 @dataclass
@@ -48,6 +51,7 @@ class TaskProgress:
     batches_rewritten: int = 0
     batches_left_out: int = 0
     records: int = 0
+    records_dropped: int = 0
     last_acknowledged_ms: int | None = None
     last_poll_ms: int | None = None
     last_commit_ms: int | None = None

@@ -55,6 +55,14 @@ class SubmittedRecords:
         if not waiting:
             del self._waiting[partition]
 
+    def pass_over(self, partition: TopicPartition, offset: int) -> None:
+        """A record is not sent: it counts with the one before it."""
+        waiting = self._waiting.get(partition)
+        if waiting:
+            waiting[-1].last_offset = offset
+        else:
+            self._committable[partition] = offset
+
     def take_committable(self) -> dict[TopicPartition, int]:
         """Returns what became committable since the last call: by partition, the last offset that
         the target has.

@@ -100,6 +100,7 @@ class TaskTransactions(Generic[Source]):
         self._source_of = source_of
         self._most_ms = most_ms
         self._begun_ms: int | None = None
+        self._passed_ms: int | None = None
         self._last_offsets: dict[Source, int] = {}
         self._acknowledged: list[Callable[[], object]] = []
         self._is_ending = False
@@ -125,6 +126,17 @@ class TaskTransactions(Generic[Source]):
         """The producer has accepted a batch of `source` up to `last_offset`."""
         self._last_offsets[source] = last_offset
 
+    def passed_over(self, source: Source, offset: int) -> None:
+        """A record is not sent. Its offset goes into the open transaction, or the next one."""
+        self._last_offsets[source] = offset
+        if self._passed_ms is None:
+            self._passed_ms = self._clock.monotonic_ms()
+
+    def has_waited(self, milliseconds: int) -> bool:
+        """Whether offsets of records that were passed over have waited for a transaction for so long."""
+        passed_ms = self._passed_ms
+        return self._begun_ms is None and passed_ms is not None and self._clock.monotonic_ms() - passed_ms >= milliseconds
+
     def acknowledged(self, done: Callable[[], object]) -> None:
         """The target has a batch; `done` waits for the commit."""
         self._acknowledged.append(done)
@@ -141,6 +153,6 @@ class TaskTransactions(Generic[Source]):
             self._is_ending = True
         await self._producer.commit_transaction()
         done, self._acknowledged = self._acknowledged, []
-        self._begun_ms, self._is_ending, self._last_offsets = None, False, {}
+        self._begun_ms, self._is_ending, self._last_offsets, self._passed_ms = None, False, {}, None
         for one in done:
             one()

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Final
+from typing import ClassVar, Final
 
 from kmirror.admin.admin_client import AdminClient
 from kmirror.clients.client_config import ClientConfig, common_config_def
 from kmirror.common.abstract_config import AbstractConfig
 from kmirror.common.config import ConfigDef, ConfigType, at_least, valid_string
-from kmirror.common.errors import ConfigError
 from kmirror.mirrormaker.connector_config import MirrorConnectorConfig, with_prefix
 from kmirror.mirrormaker.task_transactions import SUPPORT_CONFIG
+from kmirror.mirrormaker.transforms.converters import BYTE_ARRAY_CLASS
 from kmirror.runtime.api import Runtime
 
 DEFAULT_API_TIMEOUT_MS: Final = 60_000
@@ -41,12 +41,6 @@ GROUP_CONFIGS: Final = (
     "inter.worker.signature.algorithm",
     "inter.worker.verification.algorithms",
 )
-NOT_BUILT: Final = {
-    "transforms": "",
-    "predicates": "",
-    "errors.tolerance": "none",
-}
-"""Properties that change what is copied, with the only value that is supported."""
 
 _log = logging.getLogger(__name__)
 
@@ -73,6 +67,8 @@ def _definition() -> ConfigDef:
 class WorkerConfig(AbstractConfig):
     """A flow's worker. ConfigError, in Kafka's words, for what is missing or wrong."""
 
+    default_header_converter: ClassVar[str] = BYTE_ARRAY_CLASS
+
     def __init__(self, props: Mapping[str, str], *, is_sink: bool = False) -> None:
         """`is_sink`: the worker is at the flow's source, and writes to another cluster (MC2)."""
         super().__init__(_definition(), props)
@@ -89,6 +85,7 @@ class WorkerConfig(AbstractConfig):
         self.offset_flush_interval_ms = self.get_int("offset.flush.interval.ms")
         self.offset_flush_timeout_ms = self.get_int("offset.flush.timeout.ms")
         self.group_id = self.get_string("group.id") or ""
+        self.header_converter = props.get("header.converter") or self.default_header_converter
         self.is_exactly_once = not is_sink and (self.get_string(SUPPORT_CONFIG) or "").lower() == "enabled"
         """`preparing` copies at least once: it is for workers that do not know transactions yet. A sink
         does, too: what it has copied stands in another cluster than its records."""
@@ -129,17 +126,6 @@ class WorkerConfig(AbstractConfig):
         if props.get("enable.idempotence", "").strip().lower() == "false":
             props.setdefault("max.in.flight.requests.per.connection", "1")
         return props
-
-
-def refuse_what_is_not_built(props: Mapping[str, str]) -> None:
-    """ConfigError for a property that would change what is copied, and is not supported."""
-    for name, value in props.items():
-        supported = NOT_BUILT.get(name)
-        if supported is not None and value.strip().lower() != supported:
-            raise ConfigError(
-                f"Invalid value {value} for configuration {name}: connect-mirror-maker of kmirror copies at least once and as it is; "
-                f"leave the property out, or run Apache Kafka's connect-mirror-maker"
-            )
 
 
 def open_admin(runtime: Runtime, props: Mapping[str, str]) -> AdminClient:

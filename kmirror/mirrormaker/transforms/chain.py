@@ -16,9 +16,9 @@ A chain is a pure function of records.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from kmirror.common.config import ConfigType, parse_value
+from kmirror.common.config import ConfigDef, ConfigType, parse_value
 from kmirror.common.errors import ConfigError
 from kmirror.mirrormaker.transforms.connect_data import (
     BYTES_SCHEMA,
@@ -28,6 +28,7 @@ from kmirror.mirrormaker.transforms.connect_data import (
     JavaError,
 )
 from kmirror.mirrormaker.transforms.converters import BYTE_ARRAY_CLASS, HeaderConverter, header_converter, to_bytes
+from kmirror.mirrormaker.transforms.headers import without_duplicates, without_duplicates_or_empty
 from kmirror.mirrormaker.transforms.plugins import predicate_plugin, transformation_plugin
 from kmirror.mirrormaker.transforms.predicates import Predicate
 from kmirror.mirrormaker.transforms.routers import Transformation
@@ -129,11 +130,20 @@ def _stage(props: Mapping[str, str], alias: str) -> Stage:
     plugin = transformation_plugin(own.get("type", ""))
     if plugin is None:
         raise ConfigError(f"Invalid value {own.get('type')} for configuration {prefix}type: Not a Transformation")
-    transformation = plugin.make(plugin.definition.parse(own))
+    transformation = plugin.make(typed(plugin.definition, own))
     if "predicate" not in own:
         return Stage(plugin.java_class, transformation)
     negate = own.get("negate", "").lower() == "true"
     return Stage(plugin.java_class, transformation, _predicate(props, own["predicate"]), negate)
+
+
+def typed(definition: ConfigDef, props: Mapping[str, str]) -> dict[str, Any]:
+    """ConfigError for what is missing or wrong. Lists without duplicates lose them first, as in Kafka."""
+    given: dict[str, Any] = dict(props)
+    for key in definition:
+        if key.name in given and key.validator in (without_duplicates, without_duplicates_or_empty):
+            given[key.name] = list(dict.fromkeys(parse_value(key.name, given[key.name], key.type)))
+    return definition.parse(given)
 
 
 def _predicate(props: Mapping[str, str], alias: str) -> Predicate:

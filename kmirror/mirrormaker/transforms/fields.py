@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from kmirror.common.config import ConfigDef, ConfigType, Importance, invalid_value, non_empty_string, valid_list, valid_string
+from kmirror.common.config import ConfigDef, ConfigType, Importance, invalid_value, non_empty_string, valid_string
 from kmirror.common.errors import ConfigError
 from kmirror.mirrormaker.transforms.connect_data import (
     INT32,
@@ -38,7 +38,7 @@ from kmirror.mirrormaker.transforms.connect_data import (
     struct_schema,
 )
 from kmirror.mirrormaker.transforms.field_paths import steps_of, value_at
-from kmirror.mirrormaker.transforms.headers import with_default_config
+from kmirror.mirrormaker.transforms.headers import with_default_config, without_duplicates, without_duplicates_or_empty
 from kmirror.mirrormaker.transforms.predicates import Values
 from kmirror.mirrormaker.transforms.routers import Transformation
 from kmirror.mirrormaker.transforms.sides import KEY, Side
@@ -83,18 +83,35 @@ def renames_of(pairs: Sequence[str]) -> dict[str, str]:
 INSERT_FIELD_DEF = _insert_field_def()
 REPLACE_FIELD_DEF = with_default_config(
     ConfigDef()
-    .define("exclude", ConfigType.LIST, "", "Fields to leave out.", validator=valid_list(duplicates_allowed=True), importance=_MEDIUM)
-    .define("include", ConfigType.LIST, "", "The only fields to keep, if there are any.", validator=valid_list(duplicates_allowed=True), importance=_MEDIUM)
+    .define("exclude", ConfigType.LIST, "", "Fields to leave out.", validator=without_duplicates_or_empty, importance=_MEDIUM)
+    .define(
+        "include",
+        ConfigType.LIST,
+        "",
+        "The only fields to keep, if there are any.",
+        validator=without_duplicates_or_empty,
+        importance=_MEDIUM,
+    )
     .define("renames", ConfigType.LIST, "", "Pairs old:new.", validator=_renames, importance=_MEDIUM)
 )
 MASK_FIELD_DEF = with_default_config(
     ConfigDef()
-    .define("fields", ConfigType.LIST, documentation="Fields to mask.", validator=valid_list(empty_allowed=False, duplicates_allowed=True), importance=_HIGH)
+    .define(
+        "fields",
+        ConfigType.LIST,
+        documentation="Fields to mask.",
+        validator=without_duplicates,
+        importance=_HIGH,
+    )
     .define("replacement", ConfigType.STRING, None, "What stands for numbers and texts.", validator=non_empty_string, importance=_LOW)
 )
 VALUE_TO_KEY_DEF = with_default_config(
     ConfigDef().define(
-        "fields", ConfigType.LIST, documentation="Fields of the value.", validator=valid_list(empty_allowed=False, duplicates_allowed=True), importance=_HIGH
+        "fields",
+        ConfigType.LIST,
+        documentation="Fields of the value.",
+        validator=without_duplicates,
+        importance=_HIGH,
     )
 )
 HOIST_FIELD_DEF = ConfigDef().define("field", ConfigType.STRING, documentation="The one field of the struct.", importance=_MEDIUM)
@@ -183,7 +200,7 @@ def _masked(value: Value, replacement: str | None) -> Value:
     if isinstance(value, str):
         return replacement or ""
     if replacement is None:
-        return Date(0) if isinstance(value, Date) else False if isinstance(value, bool) else type(value)()  # type: ignore[call-overload]
+        return Date(0) if isinstance(value, Date) else False if isinstance(value, bool) else type(value)()
     try:
         if isinstance(value, Float32 | Float64):
             return type(value)(float(replacement))
@@ -193,7 +210,7 @@ def _masked(value: Value, replacement: str | None) -> Value:
 
 
 def value_to_key(values: Values) -> Transformation:
-    names = list(dict.fromkeys(values["fields"]))
+    names = values["fields"]
 
     def apply(record: ConnectRecord) -> ConnectRecord:
         value = require_struct(record.value, "copying fields from value to key")

@@ -39,6 +39,12 @@ def non_empty_list(name: str, value: Any) -> None:
         raise invalid_value(name, value, "Empty list")
 
 
+without_duplicates = valid_list(empty_allowed=False)
+"""Of lists whose duplicates are an error of a config, and left out by a transformation that gets it all the
+same."""
+without_duplicates_or_empty = valid_list()
+
+
 def with_default_config(definition: ConfigDef) -> ConfigDef:
     """Records of MirrorMaker have no schemas with defaults, so this one changes nothing."""
     return definition.define(
@@ -53,7 +59,11 @@ INSERT_HEADER_DEF = (
     .define("value.literal", ConfigType.STRING, documentation="The header's value, as text.", validator=not_null, importance=_HIGH)
 )
 DROP_HEADERS_DEF = ConfigDef().define(
-    "headers", ConfigType.LIST, documentation="Names of headers.", validator=valid_list(empty_allowed=False, duplicates_allowed=True), importance=_HIGH
+    "headers",
+    ConfigType.LIST,
+    documentation="Names of headers.",
+    validator=without_duplicates,
+    importance=_HIGH,
 )
 HEADER_FROM_DEF = with_default_config(
     ConfigDef()

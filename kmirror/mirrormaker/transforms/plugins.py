@@ -1,7 +1,8 @@
 """The transformations and predicates that there are, by their classes' names: those of Kafka's
 `connect-transforms`.
 
-A class is named in full, or without its package: `RegexRouter`, `Cast$Value`.
+A class is named in full. Those that do not work on a key or a value, and predicates, may be named without
+their package, too: `RegexRouter`, but `org.apache.kafka.connect.transforms.Cast$Value`.
 """
 
 from __future__ import annotations
@@ -72,7 +73,13 @@ PREDICATES: Final = {name: PredicatePlugin(PREDICATES_PACKAGE + name, *row) for 
 
 
 def transformation_plugin(given: str) -> TransformationPlugin | None:
-    return TRANSFORMATIONS.get(given.strip().removeprefix(PACKAGE))
+    name = given.strip()
+    return TRANSFORMATIONS.get(name.removeprefix(PACKAGE)) if name.startswith(PACKAGE) or "$" not in name else None
+
+
+def abstract_classes() -> dict[str, list[str]]:
+    """Returns what stands for two classes, for keys and for values, by name without a package."""
+    return {name: [f"{PACKAGE}{name}${side.name}" for side in (KEY, VALUE)] for name in _SIDED}
 
 
 def predicate_plugin(given: str) -> PredicatePlugin | None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from kmirror.common.config import ConfigDef, ConfigType, Importance, invalid_value, non_empty_string
 from kmirror.common.errors import ConfigError
 from kmirror.mirrormaker.java_patterns import compile_pattern
 from kmirror.mirrormaker.transforms.connect_data import ConnectRecord
 
+_NO_PATTERN: Final = 'Cannot invoke "String.isEmpty()" because "this.pattern" is null'
+"""What Java says of an expression that is missing."""
 Predicate = Callable[[ConnectRecord], bool]
 Values = dict[str, Any]
 """A plugin's configs, typed."""
@@ -17,6 +19,8 @@ Values = dict[str, Any]
 
 def regex(name: str, value: Any) -> None:
     """A validator: ConfigError for what is no expression in Java's syntax."""
+    if value is None:
+        raise invalid_value(name, None, f"Invalid regex: {_NO_PATTERN}")
     try:
         compile_pattern(str(value), config=name)
     except ConfigError as error:

@@ -216,7 +216,7 @@ def fetch(port: int, path: str) -> Any:
             {**SETTINGS, "A.bootstrap.servers": "a:1", "B.bootstrap.servers": "b:1", "B.exactly.once.source.support": "perhaps"},
             "exactly.once.source",
         ),
-        ({**SETTINGS, "A.bootstrap.servers": "a:1", "B.bootstrap.servers": "b:1", "A->B.transforms": "Rename"}, "Invalid value Rename"),
+        ({**SETTINGS, "A.bootstrap.servers": "a:1", "B.bootstrap.servers": "b:1", "A->B.transforms": "r"}, r"transforms\.r\.type"),
         ({**SETTINGS, "A.bootstrap.servers": "a:1", "B.bootstrap.servers": "b:1", "topics": "(orders"}, r"topics: .*Unclosed group"),
         ({**SETTINGS, "A.bootstrap.servers": "a:1", "B.bootstrap.servers": "b:1", "groups.exclude": "*"}, r"groups\.exclude"),
         (

@@ -174,7 +174,7 @@ def test_ru3_a_connector_that_is_wrong_ends_the_program(tmp_path: Path) -> None:
         wrong = {"name": "hb", **HEARTBEAT, "transforms": "x", **reaching(servers, servers)}
         with our_standalone(tmp_path, worker_properties(tmp_path, servers), [wrong]) as worker:
             assert worker.process.wait(REACHED_S) == 3
-            assert "Failed to create connector for" in worker.log and "configuration transforms" in worker.log
+            assert "Failed to create connector for" in worker.log and "transforms.x.type" in worker.log
 
 
 @pytest.mark.parametrize(

@@ -235,6 +235,49 @@ def odd(aliases: Mapping[str, str]) -> list[Ask | Until]:
     ]  # fmt: skip
 
 
+A_CLASS, NO_CLASS = "org.apache.kafka.connect.transforms.", "transforms.a.type"
+FILTER = {"transforms": "a", NO_CLASS: "Filter"}
+
+
+def transformed(aliases: Mapping[str, str]) -> list[Ask | Until]:
+    """Transformations and predicates: what they add to a connector's configs, and what is wrong with them."""
+    path = "/connector-plugins/MirrorHeartbeatConnector/config/validate"
+    given = {"connector.class": "MirrorHeartbeatConnector", "name": "a", "source.cluster.alias": "A", "target.cluster.alias": "B"}
+    sided = ("Cast", "ExtractField", "Flatten", "HeaderFrom", "HoistField", "InsertField", "MaskField", "ReplaceField", "SetSchemaMetadata",
+             "TimestampConverter")  # fmt: skip
+    whole = ("DropHeaders", "Filter", "InsertHeader", "RegexRouter", "TimestampRouter", "ValueToKey")
+    predicates = ("HasHeaderKey", "RecordIsTombstone", "TopicNameMatches")
+    wrong: tuple[dict[str, str], ...] = (
+        {"transforms": "a"}, FILTER | {"transforms": "a,a"}, FILTER | {NO_CLASS: "nope"}, FILTER | {"transforms.a.negate": "true"},
+        FILTER | {"transforms.a.predicate": "nope"}, {"predicates": "p", "predicates.p.type": "Filter"}, FILTER | {NO_CLASS: ""},
+        FILTER | {NO_CLASS: "RecordIsTombstone"}, FILTER | {"transforms.a.plugin.version": "1.0"},
+        FILTER | {"transforms.a.plugin.version": "x["}, FILTER | {"transforms.a.plugin.version": "[4.0,5.0)"}, FILTER | {"transforms": "a,"},
+        FILTER | {"transforms": "a,b", "transforms.b.type": "InsertHeader"}, FILTER | {"transforms": ""}, FILTER | {NO_CLASS: "Cast$Value"},
+        FILTER | {NO_CLASS: f"{A_CLASS}Cast"}, FILTER | {NO_CLASS: f"{A_CLASS}Cast$Value", "transforms.a.spec": "x:y:z"},
+        FILTER | {NO_CLASS: f"{A_CLASS}Cast$Key", "transforms.a.spec": "x:nope"}, {"predicates": "p,p", "predicates.p.type": "HasHeaderKey"},
+        FILTER | {"transforms.a.predicate": "p", "transforms.a.negate": "x", "predicates": "p"}, {"predicates": "p", "transforms": "p"},
+        FILTER | {NO_CLASS: "DropHeaders", "transforms.a.headers": "h,h"}, FILTER | {NO_CLASS: "DropHeaders", "transforms.a.headers": ""},
+        FILTER | {NO_CLASS: f"{A_CLASS}ReplaceField$Key", "transforms.a.renames": "a,b:c"}, FILTER | {"transforms.a.negate": "x"},
+        FILTER | {NO_CLASS: f"{A_CLASS}InsertField$Key"}, FILTER | {NO_CLASS: f"{A_CLASS}SetSchemaMetadata$Key"},
+        FILTER | {NO_CLASS: "RegexRouter", "transforms.a.regex": "a", "transforms.a.replacement": ""}, {"transforms.a.type": "nope"},
+        FILTER | {NO_CLASS: f"{A_CLASS}ExtractField$Key", "transforms.a.field": "x", "transforms.a.field.syntax.version": "V3"},
+        FILTER | {NO_CLASS: f"{A_CLASS}TimestampConverter$Key", "transforms.a.target.type": "none", "transforms.a.unix.precision": "x"},
+        {"predicates": "p", "predicates.p.type": "TopicNameMatches", "predicates.p.pattern": ""}, {"errors.retry.timeout": "-1"},
+        {"errors.tolerance": "ALL"}, {"errors.log.enable": "x"},
+    )  # fmt: skip
+    return [
+        Ask("GET", "/connector-plugins?connectorsOnly=false"), Ask("GET", "/connector-plugins?connectorsOnly=true"),
+        *(Ask("GET", f"/connector-plugins/{name}/config") for name in (*whole, *predicates, "Cast", "Cast$Key", f"{A_CLASS}Cast$Key")),
+        *(Ask("GET", f"/connector-plugins/{A_CLASS}{name}/config?version=1.0") for name in whole[:1]),
+        *(Ask("PUT", path, given | {"transforms": "a", NO_CLASS: name}) for name in whole),
+        *(Ask("PUT", path, given | {"transforms": "a", NO_CLASS: f"{A_CLASS}{name}${side}"}) for name in sided for side in ("Key", "Value")),
+        *(Ask("PUT", path, given | {"predicates": "p", "predicates.p.type": name}) for name in predicates),
+        *(Ask("PUT", path, given | change) for change in wrong),
+        *(Ask("POST", "/connectors", {"name": "t", "config": HEARTBEAT | aliases | change}) for change in wrong[:12]),
+        *(Ask("DELETE", f"/connectors/{name}") for name in ("t", "t")),
+    ]  # fmt: skip
+
+
 HEADERS = {
     "access.control.allow.origin": "http://ops.example, http://.*[.]test", "access.control.allow.methods": "GET,OPTIONS,PUT",
     "response.http.headers.config": 'add X-A: 1, "set X-B: a, b", SET x-c:d, add X-A: 2',
@@ -312,6 +355,11 @@ class Pair:
         return json.dumps(_normal(body), sort_keys=True)
 
 
+def _only_what_there_is(plugins: list[Any]) -> list[Any]:
+    """Apache's converters are plugins, too."""
+    return [one for one in plugins if not str(one.get("type")).endswith("converter")]
+
+
 def _normal(body: Any) -> Any:
     if isinstance(body, dict) and "error_code" in body:
         return _error(body)
@@ -330,6 +378,8 @@ def _normal(body: Any) -> Any:
         return {name: _normal(value) for name, value in body.items() if name not in ("version", "documentation")}
     if isinstance(body, list) and body and isinstance(body[0], dict) and "order_in_group" in body[0]:
         return sorted(map(_normal, body), key=lambda one: one["name"])
+    if isinstance(body, list) and body and isinstance(body[0], dict) and "class" in body[0]:
+        body = _only_what_there_is(body)
     return list(map(_normal, body)) if isinstance(body, list) else body
 
 
@@ -381,6 +431,7 @@ def test_every_request_is_answered_as_by_apaches_worker(tmp_path: pathlib.Path) 
             made(aliases(source, "TARGET")),
             odd(aliases(source, "TARGET")),
             validated(),
+            transformed(aliases(source, "TARGET")),
             STATES,
             OFFSETS,
             LOGGERS,

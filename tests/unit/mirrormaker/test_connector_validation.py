@@ -54,9 +54,6 @@ def test_re1_every_error_is_told_at_once() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("transforms", "a"),
-        ("predicates", "a"),
-        ("errors.tolerance", "all"),
         ("key.converter", JSON_CONVERTER),
         ("topic.filter.class", "com.example.Filter"),
         ("replication.policy.class", "com.example.Policy"),
