@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.connect_offsets import OffsetStorage
 from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.formats import OffsetSync
+from kmirror.mirrormaker.herder.connector_plan import TaskContext
 from kmirror.mirrormaker.mirror_metrics import MirrorSourceMetrics
 from kmirror.mirrormaker.replication_policy import DefaultReplicationPolicy
 from kmirror.mirrormaker.source_task import MirrorSourceTask
@@ -45,9 +46,11 @@ class Pair:
         return SourceTaskConfig(CONNECTOR, FLOW, DefaultReplicationPolicy(), partitions, consumer, producer, a, **settings)
 
     @asynccontextmanager
-    async def running(self, config: SourceTaskConfig) -> AsyncIterator[tuple[MirrorSourceTask, asyncio.Task[None]]]:
+    async def running(
+        self, config: SourceTaskConfig, writes_to: Callable[[str], object] = lambda _: None
+    ) -> AsyncIterator[tuple[MirrorSourceTask, asyncio.Task[None]]]:
         offsets = OffsetStorage(self.runtime, OFFSETS, consumer={"bootstrap.servers": self.b}, producer={"bootstrap.servers": self.b})
-        task = MirrorSourceTask(self.runtime, config, offsets, self.metrics)
+        task = MirrorSourceTask(self.runtime, config, offsets, self.metrics, TaskContext(writes_to=writes_to))
         running = self.runtime.spawn(task.run(), name="task")
         try:
             yield task, running
