@@ -1,0 +1,140 @@
+"""Apache Kafka's MirrorMaker 2 and `connect-mirror-maker` with the same transformations: one workload, the same
+topics behind them.
+
+Tombstones of one topic are dropped, topics get another name, and each record a header. Target topics are
+equal record by record, and so are heartbeats, which the same transformations work on. Without exactly-once
+support, the newest offset sync and checkpoint of each partition are equal, too, and where a group goes on; with
+it, which syncs there are depends on when transactions end.
+
+`KMIRROR_BROKEN="transforms=route"`, without a flow's name before it, gives our program such a setting of the
+flow: then the test must fail.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+import confluent_kafka as ck
+import pytest
+from confluent_kafka.admin import AdminClient
+from support.mirrormaker.compared_programs import APACHES, OURS, Cluster, Copy, Flow, Programs, properties_of
+from support.mirrormaker.logs_compared import QUIET, Row, is_dense, make_topics, produce, read, rows
+from support.mirrormaker.mirror_makers import apache_mirror_maker_2, our_mirror_maker_2
+from support.waiting import REACHED_S
+
+from kmirror import EmbeddedCluster
+from kmirror.mirrormaker.formats import Checkpoint, OffsetSync
+
+pytestmark = pytest.mark.interop
+
+BROKER = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
+PACKAGE = "org.apache.kafka.connect.transforms."
+TOPICS = {"orders": 2, "parcels": 2}
+ROUTED = {f"via.{name}": count for name, count in TOPICS.items()}
+CHAIN = {
+    "transforms": "dead,drop,route,mark",
+    "transforms.dead.type": f"{PACKAGE}RegexRouter",
+    "transforms.dead.regex": r"(.*)\.orders",
+    "transforms.dead.replacement": "$1.dead",
+    "transforms.dead.predicate": "tombstone",
+    "transforms.drop.type": f"{PACKAGE}Filter",
+    "transforms.drop.predicate": "dead",
+    "transforms.route.type": f"{PACKAGE}RegexRouter",
+    "transforms.route.regex": r"(.*)\.(orders|parcels)",
+    "transforms.route.replacement": "$1.via.$2",
+    "transforms.mark.type": f"{PACKAGE}InsertHeader",
+    "transforms.mark.header": "team",
+    "transforms.mark.value.literal": "red",
+    "predicates": "tombstone,dead",
+    "predicates.tombstone.type": f"{PACKAGE}predicates.RecordIsTombstone",
+    "predicates.dead.type": f"{PACKAGE}predicates.TopicNameMatches",
+    "predicates.dead.pattern": r".*\.dead",
+    "header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter",
+}
+SETTINGS = {"topics": "orders, parcels", "groups": "end", "offset.lag.max": "10"}
+BROKEN = dict(one.split("=", 1) for one in os.environ.get("KMIRROR_BROKEN", "").split() if one)
+
+
+def commit_ends(servers: str) -> None:
+    """A group that has read everything."""
+    consumer = ck.Consumer({"bootstrap.servers": servers, "group.id": "end", **QUIET})
+    places = [ck.TopicPartition(name, number) for name, count in TOPICS.items() for number in range(count)]
+    for place in places:
+        place.offset = consumer.get_watermark_offsets(place, timeout=REACHED_S)[1]
+    consumer.commit(offsets=places, asynchronous=False)
+    consumer.close()
+
+
+def wanted(servers: str) -> dict[str, dict[int, list[Row]]]:
+    """The source's records behind the chain, but for their headers, which Apache's program turns into text."""
+    found = {f"via.{name}": rows(read(servers, name, count)) for name, count in TOPICS.items()}
+    found["via.orders"] = {number: [row for row in log if row.value is not None] for number, log in found["via.orders"].items()}
+    return {topic: {number: [row._replace(headers=()) for row in log] for number, log in logs.items()} for topic, logs in found.items()}
+
+
+def without_headers(logs: dict[int, list[Row]]) -> dict[int, list[Row]]:
+    return {number: [row._replace(headers=()) for row in log] for number, log in logs.items()}
+
+
+@pytest.mark.parametrize("support", ["disabled", "enabled"])
+def test_both_make_the_same_of_each_record(tmp_path: pathlib.Path, support: str) -> None:
+    with EmbeddedCluster(config=BROKER) as source, EmbeddedCluster(config=BROKER) as target:
+        a, b = source.bootstrap_servers, target.bootstrap_servers
+        flow = Flow(Cluster("a", a), Cluster("b", b), CHAIN, {"exactly.once.source.support": support})
+        make_topics(a, TOPICS)
+        make_topics(b, {Copy(flow, program).remote(name): count for program in (APACHES, OURS) for name, count in ROUTED.items()})
+        for first in (0, 150):
+            for name in TOPICS:
+                produce(a, name, 150, partitions=2, first=first)
+        commit_ends(a)
+        files = {program: properties_of([flow], program, SETTINGS) for program in (APACHES, OURS)}
+        broken = {f"{Copy(flow, OURS)}.{name}": value for name, value in BROKEN.items()}
+        with (
+            apache_mirror_maker_2(tmp_path / "theirs", files[APACHES]) as apaches,
+            our_mirror_maker_2(tmp_path / "ours", files[OURS] | broken) as ours,
+        ):
+            programs = Programs({APACHES: apaches, OURS: ours}, [flow])
+            expected = wanted(a)
+            programs.until_copied({"a": {"read_uncommitted": expected}})
+            if not flow.is_exactly_once:
+                ends = {
+                    (topic.removeprefix("via."), number): len(log) - 1 for topic, logs in expected.items() for number, log in logs.items()
+                }
+                programs.until("syncs of the ends", lambda copy: newest(copy) == ends)
+                programs.until("checkpoints", lambda copy: len(copy.checkpoints()) == 4 and len(copy.group_offsets("end")) == 4)
+            programs.until("heartbeats", lambda copy: len(copy.heartbeats()) > 2)
+            programs.stop()
+        compare(Copy(flow, APACHES), Copy(flow, OURS), expected)
+
+
+def newest(copy: Copy) -> dict[tuple[str, int], int]:
+    """The target's offset of each partition's newest sync."""
+    found = [OffsetSync.deserialize_record(key, value) for key, value in copy.syncs()]
+    return {(one.topic_partition.topic, one.topic_partition.partition): one.downstream_offset for one in found}
+
+
+def compare(theirs: Copy, ours: Copy, expected: dict[str, dict[int, list[Row]]]) -> None:
+    isolation = "read_committed" if theirs.flow.is_exactly_once else "read_uncommitted"
+    their_logs, our_logs = theirs.records(ROUTED, isolation), ours.records(ROUTED, isolation)
+    assert {topic: rows(one) for topic, one in our_logs.items()} == {topic: rows(one) for topic, one in their_logs.items()}
+    assert {topic: without_headers(rows(one)) for topic, one in our_logs.items()} == expected
+    headers = {header for logs in rows(our_logs["via.orders"]).values() for row in logs for header in row.headers}
+    assert {("team", b"red"), ("null", None), ("empty", b"")} <= headers and ("n", b"1") not in headers
+    if not theirs.flow.is_exactly_once:
+        assert all(is_dense(log) for log in our_logs.values())
+        assert dict(ours.syncs()) == dict(theirs.syncs())
+        assert placed(ours) == placed(theirs)
+        assert ours.group_offsets("end") == theirs.group_offsets("end")
+    for copy in (theirs, ours):
+        assert all(row.headers == (("team", b"red"),) for row, _ in copy.heartbeats()), copy
+        left = read(copy.flow.target.servers, copy.remote("orders"), 2)
+        assert left == {0: [], 1: []}, f"{copy}: records that were not routed"
+        assert copy.remote("dead") not in AdminClient({"bootstrap.servers": copy.flow.target.servers, **QUIET}).list_topics().topics
+
+
+def placed(copy: Copy) -> set[tuple[str, int, int, int]]:
+    found = [Checkpoint.deserialize_record(key, value) for key, value in copy.checkpoints().items()]
+    return {
+        (copy.plain(one.topic_partition.topic), one.topic_partition.partition, one.upstream_offset, one.downstream_offset) for one in found
+    }
