@@ -35,8 +35,8 @@ def parser() -> argparse.ArgumentParser:
         description="Runs MirrorMaker 2 (KIP-382): copies topics, group offsets, configs and access rules between clusters.",
         epilog=(
             "A process runs all flows of the file, or those to the targets of --clusters; processes with the same file share the work of each "
-            "flow. Records are copied at least once, or exactly once with exactly.once.source.support=enabled. Not built: transforms; a file that "
-            f"asks for them is refused. Metrics and health are served over HTTP where {HTTP_LISTENER_CONFIG}=host:port says; processes of Apache "
+            "flow. Records are copied at least once, or exactly once with exactly.once.source.support=enabled. Kafka's transforms and predicates "
+            f"work on them one by one. Metrics and health are served over HTTP where {HTTP_LISTENER_CONFIG}=host:port says; processes of Apache "
             "Kafka that share a flow need dedicated.mode.enable.internal.rest=true and listeners. SIGTERM or Ctrl-C end it once what is on its "
             "way is written and its offsets are stored; a second signal ends it at once."
         ),
