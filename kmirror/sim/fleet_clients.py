@@ -76,6 +76,7 @@ class FleetClient:
         self.loop = loop
         self.runtime = runtime
         self.random = SeededRandom(f"{loop.seed}/{name}")
+        self.marks_odd = False
         self.topic_ids: dict[str, Uuid] = {}
         self._epochs = EpochMemory()
         self._client = NetworkClient(runtime, name)
@@ -256,7 +257,7 @@ class FleetProducer:
         return tuple(f"{self._client.name}/{number}".encode() for number in range(first, self._number))
 
     def _batch(self, partition: TopicPartition, values: tuple[bytes, ...]) -> bytearray:
-        records = records_of(values, self._client.runtime.clock.time_ms())
+        records = records_of(values, self._client.runtime.clock.time_ms(), marks_odd=self._client.marks_odd)
         if self._producer is None:
             return build_batch(records, base_offset=0)
         producer_id, producer_epoch = self._producer
@@ -264,8 +265,16 @@ class FleetProducer:
         return build_batch(records, base_offset=0, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=sequence)
 
 
-def records_of(values: Sequence[bytes], now_ms: int) -> list[Record]:
-    return [Record(offset, now_ms, None, value, []) for offset, value in enumerate(values)]
+def records_of(values: Sequence[bytes], now_ms: int, *, marks_odd: bool = False) -> list[Record]:
+    return [Record(offset, now_ms, None, value, [MARK] if marks_odd and is_odd(value) else []) for offset, value in enumerate(values)]
+
+
+MARK = ("odd", b"")
+"""The header of records whose value ends with an odd digit, if a client marks them."""
+
+
+def is_odd(value: bytes) -> bool:
+    return value[-1:] in b"13579"
 
 
 class FleetReader:

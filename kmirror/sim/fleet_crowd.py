@@ -23,7 +23,7 @@ GROUP = "readers"
 class FleetCrowd:
     """The clients of `fleet`, all on the stage's machine for clients.
 
-    All their pauses are multiplied by `slowness`.
+    All their pauses are multiplied by `slowness`. Clients that begin while `marks_odd` is set give records a header (`MARK`).
     """
 
     def __init__(self, stage: SimStage, fleet: SimFleet, partitions: list[TopicPartition], *, slowness: int = 1) -> None:
@@ -32,6 +32,7 @@ class FleetCrowd:
         self.writers: list[FleetProducer | TransactionalProducer] = []
         self.members: list[GroupMember] = []
         self._members_lives: list[asyncio.Task[None]] = []
+        self.marks_odd = False
         self._stage = stage
         self._slowness = slowness
         self._instances: dict[str, int] = {}
@@ -41,9 +42,11 @@ class FleetCrowd:
         """Returns a client with a unique name."""
         self._names += 1
         full_name = f"{self.fleet.name}/{name}-{self._names}"
-        return FleetClient(
+        client = FleetClient(
             self._stage.world.loop, self._stage.clients, full_name, self.fleet.name, self.fleet.bootstrap, slowness=self._slowness
         )
+        client.marks_odd = self.marks_odd
+        return client
 
     def start_producer(self, *, idempotent: bool) -> FleetProducer:
         client = self.client("idempotent" if idempotent else "plain")

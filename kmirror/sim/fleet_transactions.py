@@ -111,7 +111,7 @@ class TransactionalProducer:
         Returns whether the batch was appended.
         """
         batch = build_batch(
-            records_of(values, self._client.runtime.clock.time_ms()),
+            records_of(values, self._client.runtime.clock.time_ms(), marks_odd=self._client.marks_odd),
             base_offset=0,
             producer_id=self._producer_id,
             producer_epoch=self._epoch,

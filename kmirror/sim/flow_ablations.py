@@ -2,6 +2,7 @@
 time of one run; the code of its rule stands last, in brackets (docs/RULES.md).
 
     offsets_after_acks       source offsets are stored only once the target has the records (MC12)
+    dropped_after_acks       and so is that of a record that a filter drops (MC12)
     offsets_in_transaction   with exactly-once support they are a part of the records' transaction
     offsets_read_committed   and those of aborted transactions do not count where a task goes on
     former_lives_fenced      a task has its former lives' transactional id, which shuts them out, and
@@ -36,6 +37,13 @@ def _at_once(submit: Any) -> Any:
     def run(self: SubmittedRecords, partition: Any, last_offsets: Sequence[int]) -> Any:
         self._committable[partition] = last_offsets[-1]
         return submit(self, partition, last_offsets)
+
+    return run
+
+
+def _dropped_at_once(pass_over: Any) -> Any:
+    def run(self: SubmittedRecords, partition: Any, offset: int) -> None:
+        self._committable[partition] = offset
 
     return run
 
@@ -109,6 +117,7 @@ def _without_flush(flush_and_commit: Any) -> Any:
 
 FLOW_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "offsets_after_acks": [(SubmittedRecords, "submit", _at_once)],
+    "dropped_after_acks": [(SubmittedRecords, "pass_over", _dropped_at_once)],
     "offsets_in_transaction": [(OffsetStorage, "write", _alone)],
     "offsets_read_committed": [(InternalTopicReader, "start", _of_all_transactions)],
     "former_lives_fenced": [(task_configs, "transactional_id", _one_more_id), (Worker, "on_lost", _unheard)],

@@ -5,7 +5,7 @@ the rules of each fleet (`sim.fleet_checkers`).
                  acknowledged, and with read_committed none that was aborted
     order        the first copies of a partition's records come in the order of the source
     once         with exactly-once support the target shows no record twice
-    invented     the target shows no record that the source does not
+    invented     the target shows no record that the source does not, and none that a filter drops
     syncs        the records that an offset sync names are one record
     groups       a group that goes on at a translated offset skips nothing: of each record at or
                  behind its offset at the source, the target has a copy at or behind the translated
@@ -27,6 +27,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.sim.checkers import Violation
 from kmirror.sim.events import Appended, Event, History, LogKey, Removed
 from kmirror.sim.fleet_checkers import CHECKERS, Truth, truth_of
+from kmirror.sim.fleet_clients import is_odd
 from kmirror.sim.fleet_events import FleetEvent
 from kmirror.sim.flow_events import Copied, FaultsEnded, FlowRead, GroupMoved, TopicsSeen, went_with_topics
 from kmirror.sim.log_watch import TOPIC_DELETED
@@ -159,7 +160,8 @@ class Comparison:
 
     def shown_at_source(self, partition: TopicPartition) -> dict[int, bytes]:
         shown = self.source.committed(partition) if self.flow.committed else self.source.values(partition)
-        return dict(sorted(shown.items()))
+        kept = {offset: value for offset, value in shown.items() if not (self.flow.filters and is_odd(value))}
+        return dict(sorted(kept.items()))
 
     def _shown_at_target(self, partition: TopicPartition) -> dict[int, bytes]:
         return dict(sorted(self.target.committed(partition).items()))

@@ -29,7 +29,8 @@ class FlowRead(Event):
     """A flow from cluster `source` to `target`, after its workers have ended in good order.
 
     `committed`: its consumer does not read aborted records. `exactly_once`: nothing may be at the
-    target twice. `heartbeats` is the target's topic of them, None if there are none.
+    target twice. `heartbeats` is the target's topic of them, None if there are none. `filters`: it drops records that
+    are marked.
     """
 
     source: str
@@ -40,6 +41,7 @@ class FlowRead(Event):
     syncs: tuple[OffsetSync, ...] = ()
     checkpoints: tuple[Checkpoint, ...] = ()
     heartbeats: str | None = None
+    filters: bool = False
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kmirror.common.ports import Random
+from kmirror.sim.fleet_clients import MARK
 
 SOURCE, TARGET = "a", "b"
 COMPRESSIONS = ("", "", "", "gzip", "lz4", "zstd", "none")
@@ -42,6 +43,14 @@ PROTOCOLS: Mapping[str, Mapping[str, str]] = {
     "consumer": {"group.protocol": "consumer"},
 }
 ONE_PARTITION_PERCENT = 35
+FILTER: Mapping[str, str] = {
+    "transforms": "drop",
+    "transforms.drop.type": "Filter",
+    "transforms.drop.predicate": "marked",
+    "predicates": "marked",
+    "predicates.marked.type": "HasHeaderKey",
+    "predicates.marked.name": MARK[0],
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +61,8 @@ class FlowWorld:
     `grows`: there is one more partition, or topic. `sink`: the workers are at the source (MC2).
     `deletes`, which is never drawn: an operator deletes the target's topic, and the workers, which nothing
     happens to, make it anew. (A worker that dies before it has said where the new topic begins may
-    leave a group ahead, in Apache's program, too.)
+    leave a group ahead, in Apache's program, too.) `filters`, which is never drawn: each flow drops records
+    that their writers have marked.
     """
 
     exactly_once: bool = False
@@ -72,6 +82,7 @@ class FlowWorld:
     sink: bool = False
     deletes: bool = False
     protocol: str = "eager"
+    filters: bool = False
 
     @classmethod
     def drawn(cls, random: Random, **told: Any) -> FlowWorld:
@@ -148,6 +159,8 @@ class FlowWorld:
             props |= {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "400"}
         for cluster in (SOURCE, TARGET):
             props |= self._of_cluster(cluster, servers(cluster))
+        if self.filters:
+            props |= {f"{source}->{target}.{name}": value for source, target in self.flows() for name, value in FILTER.items()}
         if self.small_requests:
             props |= {f"{source}->{target}.producer.override.max.request.size": "260" for source, target in self.flows()}
         return props
@@ -188,6 +201,7 @@ class FlowWorld:
         found += ["disks break"] if self.disks_break else []
         found += ["the target's topic is deleted"] if self.deletes else []
         found += [] if self.protocol == "eager" else [f"protocol {self.protocol}"]
+        found += ["marked records are dropped"] if self.filters else []
         return ", ".join(found)
 
 

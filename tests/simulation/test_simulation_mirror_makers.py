@@ -23,14 +23,20 @@ from kmirror.sim.histories.mirror_makers import MIRROR_MAKER_HISTORIES
 from kmirror.sim.histories.registry import run_named
 
 ANEW = "mirror-maker-2-made-anew"
-STORMS = [("mirror-maker-2", 11), ("mirror-maker-2-sessioned", 3), (ANEW, 41), (ANEW, 46), ("mirror-maker-1", 1), ("mirror-maker-1", 5)]
+FILTERED = "mirror-maker-2-filtered"
+STORMS = [
+    *(("mirror-maker-2", 11), ("mirror-maker-2-sessioned", 3), (FILTERED, 1), (ANEW, 41), (ANEW, 46)),
+    *(("mirror-maker-1", 1), ("mirror-maker-1", 5)),
+]
 """Seed 11 has small requests and disks that break; there a consumer once waited for ever. In seeds 41
 and 46 a group once kept an offset of a topic that was deleted.
 """
 KILLED, REPLACED, BACK = "mirror-maker-2-killed-in-a-transaction", "mirror-maker-2-replaced", "mirror-maker-2-there-and-back"
+CUT_OFF_FILTERED = "mirror-maker-2-cut-off-filtered"
 CUT_OFF, LEGACY_CUT_OFF = "mirror-maker-2-cut-off", "mirror-maker-1-cut-off"
 ABLATIONS = [
     ("offsets_after_acks", CUT_OFF, 4, "lost"),
+    ("dropped_after_acks", CUT_OFF_FILTERED, 4, "lost"),
     ("translated_behind", "mirror-maker-2", 3, "groups"),
     ("old_offsets_void", ANEW, 1, "groups"),
     ("first_of_logs_kept", ANEW, 832, "groups"),

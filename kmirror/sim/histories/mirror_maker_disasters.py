@@ -102,8 +102,17 @@ async def cut_off(stage: FlowStage) -> None:
     """A worker reaches the brokers that store its source offsets, and not one that takes records; it
     is killed before those have arrived. A group reads along.
     """
-    world = FlowWorld(lag_max=0)
+    await _cut_off_flow(stage, FlowWorld(lag_max=0))
+
+
+async def cut_off_filtered(stage: FlowStage) -> None:
+    """... and drops records between those that have not arrived."""
+    await _cut_off_flow(stage, FlowWorld(lag_max=0, filters=True))
+
+
+async def _cut_off_flow(stage: FlowStage, world: FlowWorld) -> None:
     worker, _ = await open_flows(stage, world, 3)
+    stage.crowds[SOURCE].marks_odd = world.filters
     stage.crowds[SOURCE].start_producer(idempotent=True)
     stage.crowds[SOURCE].start_member()
     worker.start()
@@ -146,5 +155,6 @@ MIRROR_MAKER_DISASTERS: dict[str, tuple[HistoryFunction, Setting]] = {
     "mirror-maker-2-replaced": (replaced_while_it_stands_still, CALM),
     "mirror-maker-2-there-and-back": (there_and_back, CALM),
     "mirror-maker-2-cut-off": (cut_off, CALM),
+    "mirror-maker-2-cut-off-filtered": (cut_off_filtered, CALM),
     "mirror-maker-1-cut-off": (legacy_cut_off, CALM),
 }

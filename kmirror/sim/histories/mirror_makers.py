@@ -29,6 +29,7 @@ from kmirror.mirrormaker.legacy.settings import MirrorMakerSettings, include_pat
 from kmirror.runtime.system_ports import SeededRandom
 from kmirror.sim.events import Appended
 from kmirror.sim.faults import FaultRates
+from kmirror.sim.fleet_clients import is_odd
 from kmirror.sim.flow_checkers import check_flows
 from kmirror.sim.flow_events import Copied, FaultsEnded, FlowRead, key_values, went_with_topics
 from kmirror.sim.flow_stage import FlowStage, Troubles
@@ -108,6 +109,7 @@ async def _mirror_maker_2(stage: FlowStage, world: FlowWorld) -> None:
     sources = [source for source, _ in world.flows()]
     *workers, spare = await open_flows(stage, world, stage.between(1, 3))
     for source in sources:
+        stage.crowds[source].marks_odd = world.filters
         _start_clients(stage, source)
     for worker in workers:
         worker.start()
@@ -230,7 +232,9 @@ async def end_flows(stage: FlowStage, world: FlowWorld) -> None:
         for flow in world.flows()
     }
     await stage.wait_until(
-        lambda: all(_is_copied(stage, *flow, of_flow.items(), committed=world.committed) for flow, of_flow in copied.items())
+        lambda: all(
+            _is_copied(stage, *flow, of_flow.items(), committed=world.committed, filters=world.filters) for flow, of_flow in copied.items()
+        )
     )
     await stage.wait_until(lambda: all(_beats(stage, target) for _, target in world.flows()))
     if world.deletes:
@@ -250,17 +254,19 @@ async def end_flows(stage: FlowStage, world: FlowWorld) -> None:
                 tuple(_syncs(stage, *world.syncs_topic(source, target))),
                 tuple(_checkpoints(stage, target, f"{source}.checkpoints.internal")),
                 HEARTBEATS,
+                world.filters,
             )
         )
 
 
-def _is_copied(stage: FlowStage, source: str, target: str, copied: Iterable[Copied], *, committed: bool) -> bool:
+def _is_copied(stage: FlowStage, source: str, target: str, copied: Iterable[Copied], *, committed: bool, filters: bool = False) -> bool:
     """Whether the target has all that the source shows, as far as the logs of leaders say now."""
     gone = went_with_topics(stage.history, target)
-    return all(
-        stage.shown(source, partition, committed=committed) - gone.get(remote, set()) <= stage.shown(target, remote, committed=True)
-        for partition, remote in copied
-    )
+
+    def wanted(partition: TopicPartition) -> set[bytes]:
+        return {value for value in stage.shown(source, partition, committed=committed) if not (filters and is_odd(value))}
+
+    return all(wanted(partition) - gone.get(remote, set()) <= stage.shown(target, remote, committed=True) for partition, remote in copied)
 
 
 def _beats(stage: FlowStage, cluster: str) -> bool:
@@ -295,6 +301,7 @@ MIRROR_MAKER_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     "mirror-maker-2-exactly-once": (flows_of(exactly_once=True, replaced=True), STORM),
     "mirror-maker-2-sessioned": (flows_of(protocol="sessioned", exactly_once=True, workers=3), STORM),
     "mirror-maker-2-both-ways": (flows_of(both_ways=True), STORM),
+    "mirror-maker-2-filtered": (flows_of(filters=True), STORM),
     "mirror-maker-2-made-anew": (flows_of(deletes=True, replaced=False, both_ways=False, identity=False), STORM),
     "mirror-maker-1": (mirror_maker_1, STORM),
 }
