@@ -23,6 +23,7 @@ from kmirror.record.compression import CompressionType
 from kmirror.record.record import Record
 from kmirror.record.record_batch import CONTROL_FLAG, LOG_APPEND_TIME_FLAG, RecordBatch, TimestampType
 
+T1 = TopicPartition("t", 1)
 T0 = TopicPartition("t", 0)
 NOW_MS = 1_700_000_000_000
 RULES = TargetRules()
@@ -254,6 +255,20 @@ def test_an_offset_is_stored_when_everything_before_it_was_acknowledged() -> Non
     records.give_back({T0: 14})
     assert records.take_committable() == {T0: 14}
     assert records.take_committable() == {}
+
+
+def test_a_record_that_is_passed_over_counts_with_the_one_before_it() -> None:
+    records = SubmittedRecords()
+    records.pass_over(T0, 3)
+    assert records.take_committable() == {T0: 3}, "nothing is on its way"
+    first, second = records.submit(T0, [4]), records.submit(T0, [6])
+    records.pass_over(T0, 7)
+    records.pass_over(T1, 1)
+    assert records.take_committable() == {T1: 1}
+    records.acknowledge(T0, second)
+    assert records.take_committable() == {}, "4 is on its way, and 7 comes behind it"
+    records.acknowledge(T0, first)
+    assert records.take_committable() == {T0: 7}
 
 
 BATCHES = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 2), st.integers(-5, 5), st.booleans()), min_size=1, max_size=12)
