@@ -54,7 +54,7 @@ def test_records_below_the_position_and_markers_are_left_out() -> None:
             ControlRecordType.COMMIT, producer_id=1, producer_epoch=0, timestamp=1, base_offset=14, coordinator_epoch=0
         )
     )
-    batches = [ConsumedBatch(P0, batch, 12, 14, 20, 20), ConsumedBatch(P0, marker, 14, 15, 20, 20)]
+    batches = [ConsumedBatch(P0, batch, 12, 14, 20, 20, 0, False), ConsumedBatch(P0, marker, 14, 15, 20, 20, 0, True)]
     first, second = unpacked([FetchedBatches(P0, batches, 12, 15, 20, 0)])
     assert [(record.offset, record.timestamp) for record in first.records] == [(12, 112), (13, 113)]
     assert (first.newest_ms, first.next_offset, first.size) == (113, 14, batch.size_in_bytes)
