@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from kmirror.clients.consumer.consumer_types import ConsumerRecords, FetchedBatches
+from kmirror.clients.consumer.consumer_types import ConsumedBatch, ConsumerRecords, FetchedBatches
 from kmirror.clients.kafka_producer import KafkaProducer
 from kmirror.clients.produce_result import NO_OFFSET, RecordMetadata
 from kmirror.common.errors import ApiException
@@ -55,9 +55,14 @@ def unpacked(fetched: list[FetchedBatches] | ConsumerRecords) -> Iterator[Unpack
             yield Unpacked(partition, records, size, max(one.timestamp for one in records), records[-1].offset + 1)
         return
     for answer in fetched:
-        for position, batch, next_offset in [(one.position, one.batch, one.next_offset) for one in answer.batches]:
-            wanted = () if batch.is_control else (record for record in batch.records() if record.offset >= position)
-            yield Unpacked(answer.partition, wanted, batch.size_in_bytes, batch.max_timestamp, next_offset)
+        for consumed in answer.batches:
+            batch = consumed.batch
+            yield Unpacked(answer.partition, _records(consumed), batch.size_in_bytes, batch.max_timestamp, consumed.next_offset)
+
+
+def _records(consumed: ConsumedBatch) -> Iterator[Record]:
+    if not consumed.batch.is_control:
+        yield from (record for record in consumed.batch.records() if record.offset >= consumed.position)
 
 
 class Copier(Protocol):
