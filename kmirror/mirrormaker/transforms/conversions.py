@@ -6,6 +6,7 @@ ByteArrayConverter then refuses.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -55,7 +56,8 @@ _HIGH = Importance.HIGH
 _OUTPUT: Final = (INT8, INT16, INT32, INT64, FLOAT32, FLOAT64, BOOLEAN, STRING)
 _INPUT: Final = (*_OUTPUT, BYTES)
 _ALL_TYPES: Final = (*_OUTPUT, BYTES, "ARRAY", "MAP", "STRUCT")
-_FLOAT: Final = re.compile(r"[+-]?(NaN|Infinity|((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)[fFdD]?)")
+_FLOAT: Final = re.compile(r"[+-]?(NaN|Infinity|((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)[fFdD]?)", re.ASCII)
+_HEX_FLOAT: Final = re.compile(r"[+-]?0[xX]([0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[fFdD]?")
 _MISMATCH: Final = "class [B cannot be cast to class java.util.Date ([B and java.util.Date are in module java.base of loader 'bootstrap')"
 
 
@@ -180,26 +182,37 @@ def _encoded(name: str, value: Value) -> Value:
 def _to_number(value: str | int | float, type_: str) -> Value:
     """ValueError for a text that is no number of the type."""
     if type_ == BOOLEAN:
-        return value.lower() == "true" if isinstance(value, str) else bool(int(value))
+        return value.lower() == "true" if isinstance(value, str) else bool(_integral(value, 64))
     if type_ in (FLOAT32, FLOAT64):
         number = _parsed_float(value) if isinstance(value, str) else float(value)
-        return Float64(number) if type_ == FLOAT64 else Float32(_narrowed(number))
+        return Float64(number) if type_ == FLOAT64 else Float32(narrowed(number))
     bits = INT_BITS[type_]
     if isinstance(value, str):
-        if re.fullmatch(r"[+-]?[0-9]+", value) is None or wrapped(int(value), bits) != int(value):
+        if re.fullmatch(r"[+-]?\d+", value) is None or wrapped(int(value), bits) != int(value):
             raise ValueError
         return INT_CLASSES[type_](int(value))
-    return INT_CLASSES[type_](wrapped(int(value), bits))
+    return INT_CLASSES[type_](wrapped(_integral(value, max(bits, 32)), bits))
+
+
+def _integral(value: int | float, bits: int) -> int:
+    """What is before the point, as Java casts it: floats that are too large become the largest number."""
+    if not isinstance(value, float):
+        return int(value)
+    if math.isnan(value):
+        return 0
+    return max(-(1 << (bits - 1)), min((1 << (bits - 1)) - 1, int(value) if math.isfinite(value) else int(math.copysign(1 << 70, value))))
 
 
 def _parsed_float(text: str) -> float:
+    if _HEX_FLOAT.fullmatch(text.strip()):
+        return float.fromhex(text.strip().rstrip("fFdD"))
     match = _FLOAT.fullmatch(text.strip())
     if match is None:
         raise ValueError
     return float(text.strip().rstrip("fFdD") if match[2] else text.strip())
 
 
-def _narrowed(number: float) -> float:
+def narrowed(number: float) -> float:
     found = float32(number) if abs(number) != float("inf") and number == number else number
     return found if found is not None else float("inf") if number > 0 else float("-inf")
 

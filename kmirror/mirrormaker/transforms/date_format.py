@@ -12,6 +12,7 @@ Weeks (w W Y) are those of the United States: they begin on Sunday, and the firs
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from kmirror.mirrormaker.transforms.connect_data import DataException, JavaError
@@ -41,6 +42,7 @@ class Civil(NamedTuple):
     days: int
 
 
+@lru_cache(maxsize=100)
 def compile_format(pattern: str) -> tuple[Piece, ...]:
     """JavaError for a pattern that Java does not take."""
     pieces: list[Piece] = []

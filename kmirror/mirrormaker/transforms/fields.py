@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from kmirror.common.config import ConfigDef, ConfigType, Importance, invalid_value, non_empty_string, valid_string
@@ -16,6 +17,8 @@ from kmirror.common.errors import ConfigError
 from kmirror.mirrormaker.transforms.connect_data import (
     INT32,
     INT64,
+    INT_BITS,
+    INT_CLASSES,
     MAP,
     NEW_STRUCT,
     STRING,
@@ -36,9 +39,12 @@ from kmirror.mirrormaker.transforms.connect_data import (
     make_struct,
     require_struct,
     struct_schema,
+    wrapped,
 )
+from kmirror.mirrormaker.transforms.conversions import narrowed
 from kmirror.mirrormaker.transforms.field_paths import steps_of, value_at
 from kmirror.mirrormaker.transforms.headers import with_default_config, without_duplicates, without_duplicates_or_empty
+from kmirror.mirrormaker.transforms.literals import java_decimal
 from kmirror.mirrormaker.transforms.predicates import Values
 from kmirror.mirrormaker.transforms.routers import Transformation
 from kmirror.mirrormaker.transforms.sides import KEY, Side
@@ -201,12 +207,19 @@ def _masked(value: Value, replacement: str | None) -> Value:
         return replacement or ""
     if replacement is None:
         return Date(0) if isinstance(value, Date) else False if isinstance(value, bool) else type(value)()
-    try:
-        if isinstance(value, Float32 | Float64):
-            return type(value)(float(replacement))
-        return type(value)(int(replacement))  # type: ignore[call-overload]
-    except ValueError as error:
-        raise DataException(f"Unable to convert {replacement} (class java.lang.String) to a number") from error
+    number = java_decimal(replacement)
+    if number is None:
+        raise DataException(f"Unable to convert {replacement} (class java.lang.String) to a number")
+    if isinstance(value, Float32):
+        return Float32(narrowed(float(number)))
+    if isinstance(value, Float64):
+        return Float64(float(number))
+    return type(value)(wrapped(_low_bits(number), next(bits for name, bits in INT_BITS.items() if INT_CLASSES[name] is type(value))))  # type: ignore[call-overload]
+
+
+def _low_bits(number: Decimal) -> int:
+    """The lowest 64 bits of what is before the point, as `BigDecimal.longValue`."""
+    return 0 if number.adjusted() > 10_000 else wrapped(int(number), 64)
 
 
 def value_to_key(values: Values) -> Transformation:

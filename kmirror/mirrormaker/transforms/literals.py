@@ -16,9 +16,10 @@ text. A backslash before one of `"[]{},:` keeps it from being punctuation.
 from __future__ import annotations
 
 import base64
+import math
 import re
 import struct
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Final
 
 from kmirror.common.config import java_double_text
@@ -216,12 +217,14 @@ class _Parser:
         raise DataException("no '}'")
 
 
+def java_decimal(text: str) -> Decimal | None:
+    """As `new BigDecimal(text)`; None for what is no number."""
+    return Decimal(text) if _NUMBER.fullmatch(text) is not None else None
+
+
 def _number(token: str) -> Literal | None:
-    if _NUMBER.fullmatch(token) is None:
-        return None
-    try:
-        decimal = Decimal(token)
-    except InvalidOperation:
+    decimal = java_decimal(token)
+    if decimal is None:
         return None
     if abs(decimal) <= 10**19 and (abs(decimal) >= 1 or decimal == 0) and decimal == decimal.to_integral_value():
         integral = int(decimal)
@@ -306,7 +309,9 @@ def text_of(value: Value, *, embedded: bool = False) -> str:
 
 
 def number_text(value: int | float | Decimal) -> str:
-    """As Java's `toString`."""
+    """As Java's `toString`; floats as short as possible, as Java has them from 19 on."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, Float32):
         shortest = next(one for one in (f"{value:.{digits}g}" for digits in range(1, 10)) if float32(float(one)) == float(value))
         return java_double_text(float(shortest))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Final
 
 from kmirror.common.config import ConfigDef, ConfigType, Importance
@@ -41,12 +42,10 @@ FILTER_DEF = ConfigDef()
 
 def regex_router(values: Values) -> Transformation:
     pattern, replacement = compile_pattern(values["regex"], config="regex"), values["replacement"]
-    known: dict[str, str] = {}
+    routed = lru_cache(maxsize=1_000)(partial(_replaced_first, pattern, replacement))
 
     def apply(record: ConnectRecord) -> ConnectRecord:
-        topic = known.get(record.topic)
-        if topic is None:
-            topic = known[record.topic] = _replaced_first(pattern, replacement, record.topic)
+        topic = routed(record.topic)
         return record if topic == record.topic else record.with_topic(topic)
 
     return apply

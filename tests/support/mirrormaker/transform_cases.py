@@ -17,6 +17,8 @@ FIELDS = ("x", "y", "a.b", "z")
 TIMES = (0, -1, 1, 86_399_999, 951_782_400_000, 1_700_000_000_123, 1_735_603_200_000, 4_102_444_800_000, 253_402_300_800_000)
 PATTERNS = ("yyyyMMdd", "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'", "yy.M.d", "EEE EEEE MMM MMMM", "a hh KK kk H", "D F u", "''yyyy''", "bad b",
             "yyyy 'open", "S SS SSSS", "X XX XXX Z z", "G", "HH:mm:ss.SSS'Z'", "", "yyyy-MM-dd", "XXXX")  # fmt: skip
+STATIC = ("5", "500", "1.5", "true", "2024-01-31", "s", "1e20", "-1e10", "NaN", "-Infinity", "1e400", "9223372036854775807", "-3000000000",
+          "1e-7", "3.4028236e38", " 7", "0x1p3", "1.5f", "+5", "\u0665")  # fmt: skip
 LITERALS = ("v", "5", "-5", "300", "70000", "5000000000", "99999999999999999999", "1.5", "1.50", "0.1", "0", "00", "+7", "1e3", "1e40",
             "1.5e300", "null", "true", " false ", "True", "", "  ", "[1, 2]", "[1,300,1.5]", "[]", "[a]", '["a","b"]', '{"a":1,"b":2}', "{}",
             "{a:1}", "[1", "[1,,2]", "{1:2, 3:null}", "a,b", "a:b", "10:00:00.000Z", "2024-01-31", "2024-13-31",
@@ -58,7 +60,7 @@ def plugin_props(source: random.Random, side: str) -> dict[str, str]:
         {"type": "InsertField", **{
             f"{kind}.field": source.choice(FIELDS) + source.choice(("", "?", "!"))
             for kind in source.sample(("topic", "partition", "timestamp", "static", "offset"), source.choice((0, 1, 2)))},
-         **source.choice(({}, {"static.value": source.choice(("5", "500", "1.5", "true", "2024-01-31", "s"))}))},
+         **source.choice(({}, {"static.value": source.choice(STATIC)}))},
         {"type": "ReplaceField", **source.choice(({"renames": f"{field}:y"}, {"exclude": field}, {"include": field, "renames": "x:z,y:w"},
                                                   {"renames": "bad"}, {"renames": "a:b:c"}, {}, {"include": "x,x"}))},
         {"type": "MaskField", "fields": one_or_more(source, FIELDS), **source.choice(({}, {"replacement": source.choice(("7", "x", ""))}))},
@@ -86,7 +88,36 @@ def predicate_props(source: random.Random) -> dict[str, str]:
     )))  # fmt: skip
 
 
+def numbers_props(source: random.Random) -> dict[str, str]:
+    """A field that is cast and converted, and becomes a header, where its text can be seen."""
+    stages = [
+        {"type": "HoistField", "field": "o"},
+        {"type": "InsertField", **source.choice((
+            {"static.field": "x", "static.value": source.choice(STATIC)}, {"timestamp.field": "x"}, {"partition.field": "x"}, {"topic.field": "x"}))},
+    ]  # fmt: skip
+    # Java before 19 does not print the shortest text of a float that a time has become.
+    types = (
+        ("int64", "int32", "string")
+        if "timestamp.field" in stages[1]
+        else ("int8", "int16", "int32", "int64", "float32", "float64", "boolean", "string")
+    )
+    for _ in range(source.randint(1, 3)):
+        converted = {"type": "TimestampConverter", "target.type": source.choice(("string", "unix", "Date", "Time", "Timestamp")), "field": "x",
+                     "format": source.choice(("yyyy-MM-dd", "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'", "yyyyMMdd HHmm", "")),
+                     "unix.precision": source.choice(("seconds", "microseconds", "milliseconds", "nanoseconds"))}  # fmt: skip
+        masked = {"type": "MaskField", "fields": "x", **source.choice(({}, {"replacement": source.choice(STATIC)}))}
+        stages.append(source.choice(({"type": "Cast", "spec": f"x:{source.choice(types)}"},) * 3 + (converted, masked)))
+    stages += [{"type": "HeaderFrom", "fields": "x", "headers": "h", "operation": "move"}, {"type": "ExtractField", "field": "o"}]
+    props = {"transforms": ",".join(f"t{number}" for number in range(len(stages)))}
+    props["header.converter"] = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+    for number, stage in enumerate(stages):
+        props |= {f"transforms.t{number}.{name}": value for name, value in (stage | {"type": sided(stage["type"], "Value")}).items()}
+    return props
+
+
 def chain_props(source: random.Random) -> dict[str, str]:
+    if source.random() < 0.2:
+        return numbers_props(source)
     names = [f"t{number}" for number in range(source.choice((1, 2, 3, 4, 5)))]
     props = {"transforms": ",".join(names)}
     if source.random() < 0.5:
