@@ -25,7 +25,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord
-from kmirror.common.errors import KmirrorError
+from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.mirrormaker.connect_offsets import SourceOffsets, SourcePartition
 from kmirror.mirrormaker.error_handling import described_record
 from kmirror.mirrormaker.task_transactions import TaskTransactions
@@ -48,7 +48,7 @@ class SourceRecord(NamedTuple):
     source: SourceKey
     topic: str
     key: bytes
-    value: bytes
+    value: bytes | None
     timestamp: int
 
 
@@ -134,7 +134,14 @@ class SourceRecordWriter:
         with self._noting_failure():
             if transactions is not None:
                 await transactions.begin()
-            await self._producer.send(made, done)
+            try:
+                await self._producer.send(made, done)
+            except ApiException as error:  # not accepted
+                if not self._is_skipped(record, error):
+                    raise
+                self._written[record.source] = None
+                written()
+                return
             if transactions is not None:
                 transactions.accepted(record.source, OFFSET)
 

@@ -5,7 +5,7 @@ transaction holds.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -15,7 +15,10 @@ from support.waiting import REACHED_S
 from kmirror import EmbeddedCluster
 from kmirror.common.errors import KmirrorError
 from kmirror.mirrormaker.connect_offsets import OffsetStorage
+from kmirror.mirrormaker.error_handling import ErrorCounts, ErrorSettings, RecordErrors
 from kmirror.mirrormaker.source_records import RecordsConfig, SourceRecord, SourceRecordWriter
+from kmirror.mirrormaker.transforming import Transforming
+from kmirror.mirrormaker.transforms import make_chain
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 
 BROKER = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1"}
@@ -40,11 +43,22 @@ class Target:
         self.servers, self.offsets, self.runtime = servers, offsets, runtime
 
     def writer(
-        self, transactional_id: str | None = None, *, transaction_ms: int = 0, flush_interval_ms: int = NEVER_MS
+        self,
+        transactional_id: str | None = None,
+        *,
+        transaction_ms: int = 0,
+        flush_interval_ms: int = NEVER_MS,
+        transforming: Transforming | None = None,
+        writes_to: Callable[[str], object] = lambda _: None,
     ) -> SourceRecordWriter:
-        producer = {"bootstrap.servers": self.servers}
-        config = RecordsConfig("MirrorHeartbeatConnector", producer, flush_interval_ms, 20_000, transactional_id, transaction_ms)
-        return SourceRecordWriter(self.runtime, "A->B", config, self.offsets)
+        producer = {"bootstrap.servers": self.servers, "max.request.size": "5000"}
+        config = RecordsConfig(
+            "MirrorHeartbeatConnector", producer, flush_interval_ms, 20_000, transactional_id, transaction_ms, transforming
+        )
+        return SourceRecordWriter(self.runtime, "A->B", config, self.offsets, writes_to)
+
+    def transforming(self, props: dict[str, str], counts: ErrorCounts, *, tolerates_all: bool = False) -> Transforming:
+        return Transforming(make_chain(props), RecordErrors("hb-0", ErrorSettings(tolerates_all), counts, self.runtime.clock))
 
     def read(self, topic: str, isolation: str = "read_committed") -> list[tuple[int, bytes | None, bytes | None]]:
         return [(offset, row.key, row.value) for offset, row in read(self.servers, topic, isolation=isolation)[0]]
@@ -155,3 +169,62 @@ async def test_a_commit_that_was_cancelled_ends_before_the_next_transaction() ->
         await writer.end()
         assert [value for _, value in there.beats()] == [b"%d" % number for number in range(CANCELLED + 1)]
         assert [value for _, value in there.beats("read_uncommitted")] == [b"%d" % number for number in range(CANCELLED + 1)]
+
+
+@pytest.mark.parametrize("transactional_id", [None, "task-0"])
+async def test_records_of_a_task_go_through_its_transformations(transactional_id: str | None) -> None:
+    route = {"transforms": "r,t", "transforms.r.type": "RegexRouter", "transforms.r.regex": ".*", "transforms.r.replacement": "other"}
+    drop = {"transforms.t.type": "Filter", "transforms.t.predicate": "p", "predicates": "p", "predicates.p.type": "RecordIsTombstone"}
+    async with target() as there:
+        make_topics(there.servers, {"other": 1})
+        topics: list[str] = []
+        writer = there.writer(transactional_id, transforming=there.transforming({**route, **drop}, ErrorCounts()), writes_to=topics.append)
+        await writer.start(still_ours)
+        counted: list[int] = []
+        for number in range(2):
+            await writer.send(record(number), lambda number=number: counted.append(number))
+        await writer.send(record(2)._replace(value=None), lambda: counted.append(2))
+        await writer.poll_ended()
+        await writer.end()
+        assert sorted(counted) == [0, 1, 2], "a record that is dropped counts, too"
+        assert (topics, there.beats()) == (["other"], [])
+        assert [value for _, _, value in there.read("other")] == [b"0", b"1"]
+        assert set(there.stored()) == {KEY}
+
+
+@pytest.mark.parametrize("tolerates_all", [False, True])
+async def test_a_record_that_fails_ends_the_task_unless_that_is_tolerated(tolerates_all: bool) -> None:
+    cast = {"transforms": "c", "transforms.c.type": "org.apache.kafka.connect.transforms.Cast$Value", "transforms.c.spec": "int8"}
+    async with target() as there:
+        counts = ErrorCounts()
+        writer = there.writer(transforming=there.transforming(cast, counts, tolerates_all=tolerates_all))
+        await writer.start(still_ours)
+        if tolerates_all:
+            await writer.send(record(0))
+            await writer.poll_ended()
+        else:
+            with pytest.raises(KmirrorError, match="Tolerance exceeded"):
+                await writer.send(record(0))
+            with pytest.raises(KmirrorError, match="Tolerance exceeded"):
+                writer.raise_failure()
+        await writer.end()
+        assert (counts.failures, counts.skipped, there.beats()) == (1, int(tolerates_all), [])
+
+
+@pytest.mark.parametrize("tolerates_all", [False, True])
+async def test_a_record_that_is_too_large_ends_the_task_unless_that_is_tolerated(tolerates_all: bool) -> None:
+    same = {"transforms": "d", "transforms.d.type": "DropHeaders", "transforms.d.headers": "h"}
+    async with target() as there:
+        counts = ErrorCounts()
+        writer = there.writer(transforming=there.transforming(same, counts, tolerates_all=tolerates_all))
+        await writer.start(still_ours)
+        large = record(0)._replace(value=b"x" * 6_000)
+        if tolerates_all:
+            await writer.send(large)
+            await writer.send(record(1))
+            await writer.poll_ended()
+        else:
+            with pytest.raises(KmirrorError, match="larger than 5000"):
+                await writer.send(large)
+        await writer.end()
+        assert (counts.failures, counts.errors, there.beats()) == ((1, 0, [(0, b"1")]) if tolerates_all else (0, 0, []))

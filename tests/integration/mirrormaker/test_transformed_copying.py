@@ -86,6 +86,21 @@ async def test_a_filter_keeps_the_order_and_offsets_go_on_behind_it(transactiona
         assert syncs and syncs <= pairs, "an offset sync of a record that was not copied"
 
 
+@pytest.mark.parametrize("transactional_id", [None, "A-mm2-c-0"])
+async def test_offsets_are_stored_where_everything_is_dropped(transactional_id: str | None) -> None:
+    async with pair({"t": 1}) as clusters:
+        produce(clusters.a, "t", 30)
+        config, _ = transformed(clusters, {"transforms": "f", "transforms.f.type": "Filter"}, transactional_id=transactional_id)
+        key = offset_key(CONNECTOR, record_source("A", P0))
+        async with clusters.running(config):
+            await until(lambda: clusters.stored().get(key) == 29)
+        assert (read(clusters.b, "A.t")[0], clusters.syncs()) == ([], [])
+        async with clusters.running(config) as (task, _):
+            produce(clusters.a, "t", 5, first=30)
+            await until(lambda: clusters.stored().get(key) == 34)
+        assert task.progress.records_dropped == 5, "it went on behind what was dropped"
+
+
 async def test_a_router_and_a_regular_expression_send_records_to_other_topics() -> None:
     props = {
         "transforms": "route,late",
