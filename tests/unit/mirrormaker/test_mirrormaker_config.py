@@ -21,6 +21,7 @@ from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.mirror_maker_config import MirrorMakerConfig
 from kmirror.mirrormaker.property_names import current_names
 from kmirror.mirrormaker.replication_policy import IdentityReplicationPolicy
+from kmirror.mirrormaker.transforms import make_chain
 from kmirror.mirrormaker.worker_config import WorkerConfig
 from kmirror.network.config_providers import ConfigProviders
 from kmirror.runtime.os_files import OsFileSystem
@@ -160,6 +161,24 @@ def test_dg3_dg4_dg6_a_flow_beats_a_cluster_which_beats_the_top_level() -> None:
     assert source({"ssl.protocol": "top"}).client_config("source", "admin")["ssl.protocol"] == "top"
     assert source(security).client_config("source", "admin")["ssl.protocol"] == "cluster"
     assert source(security).client_config("target", "admin")["ssl.protocol"] == "top"
+
+
+def test_transformations_count_at_every_level_and_a_flow_beats_the_top_level() -> None:
+    plain = {
+        "transforms": "f,r",
+        "transforms.f.type": "Filter",
+        "transforms.r.type": "DropHeaders",
+        "transforms.r.headers": "h",
+        "predicates": "",
+    }
+    for name, kind in CONNECTORS.items():
+        props = kind(
+            driver(plain | {"A->B.transforms": "r", "A->B.transforms.r.headers": "i"}).connector_base_config(A_TO_B, name)
+        ).originals
+        assert [stage.java_class.rpartition(".")[2] for stage in make_chain(props).stages] == ["DropHeaders"]
+        assert props["transforms.r.headers"] == "i" and props["transforms.f.type"] == "Filter"
+    other = driver(plain | {"A->B.transforms": ""}).connector_base_config(A_TO_B, "MirrorSourceConnector")
+    assert make_chain(other).stages == ()
 
 
 @pytest.mark.parametrize(
