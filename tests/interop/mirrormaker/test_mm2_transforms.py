@@ -12,8 +12,10 @@ flow: then the test must fail.
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
+from typing import Any
 
 import confluent_kafka as ck
 import pytest
@@ -106,6 +108,58 @@ def test_both_make_the_same_of_each_record(tmp_path: pathlib.Path, support: str)
             programs.until("heartbeats", lambda copy: len(copy.heartbeats()) > 2)
             programs.stop()
         compare(Copy(flow, APACHES), Copy(flow, OURS), expected)
+
+
+TOLERANT = {
+    "transforms": "bad",
+    "transforms.bad.type": f"{PACKAGE}ReplaceField$Value",
+    "transforms.bad.predicate": "parcels",
+    "predicates": "parcels",
+    "predicates.parcels.type": f"{PACKAGE}predicates.TopicNameMatches",
+    "predicates.parcels.pattern": r".*\.parcels",
+    "errors.tolerance": "all",
+    "producer.override.max.request.size": "130",
+}
+
+
+def test_both_skip_the_same_records_with_tolerance(tmp_path: pathlib.Path) -> None:
+    """Of parcels, each record that is no tombstone fails; of orders, the producer takes only small ones."""
+    with EmbeddedCluster(config=BROKER) as source, EmbeddedCluster(config=BROKER) as target:
+        a, b = source.bootstrap_servers, target.bootstrap_servers
+        flow = Flow(Cluster("a", a), Cluster("b", b), TOLERANT)
+        copies = [Copy(flow, program) for program in (APACHES, OURS)]
+        make_topics(a, TOPICS)
+        for name in TOPICS:
+            produce(a, name, 200, partitions=2)
+        files = {program: properties_of([flow], program, SETTINGS) for program in (APACHES, OURS)}
+        with (
+            apache_mirror_maker_2(tmp_path / "theirs", files[APACHES]) as apaches,
+            our_mirror_maker_2(tmp_path / "ours", files[OURS]) as ours,
+        ):
+            programs = Programs({APACHES: apaches, OURS: ours}, [flow])
+            programs.until("offsets of what was read", lambda copy: stored_ends(copy) >= STORED.items())
+            programs.stop()
+        logs = [{topic: rows(log) for topic, log in copy.records(TOPICS).items()} for copy in copies]
+        assert logs[0] == logs[1]
+        at_source = {name: rows(read(a, name, count)) for name, count in TOPICS.items()}
+        assert logs[1]["parcels"] == {number: [row for row in log if row.value is None] for number, log in at_source["parcels"].items()}
+        counts = [len(logs[1]["orders"][number]) for number in range(2)]
+        assert all(10 < count < 90 for count in counts), f"{counts} of 100 and 100 orders were small"
+        assert dict(copies[0].syncs()).keys() == dict(copies[1].syncs()).keys()
+
+
+STORED = {("orders", 0): 99, ("orders", 1): 99}
+
+
+def stored_ends(copy: Copy) -> Any:
+    """Stored offsets of the topic whose last records were written or refused."""
+    if f"mm2-offsets.{copy.source_alias}.internal" not in copy.flow.target.topics():
+        return {}.items()
+    found = {}
+    for (connector, place), offset in copy.stored().items():
+        if connector == "MirrorSourceConnector":
+            found[json.loads(place)["topic"], json.loads(place)["partition"]] = offset
+    return found.items()
 
 
 def newest(copy: Copy) -> dict[tuple[str, int], int]:
