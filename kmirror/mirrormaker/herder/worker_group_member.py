@@ -37,6 +37,8 @@ from kmirror.wire.messages.sync_group import SyncGroupRequestAssignment
 from kmirror.wire.primitives import ProtocolReadError
 
 LEAVE_TIMEOUT_MS: Final = 5_000
+DEFAULT_MAX_DELAY_MS: Final = 0
+"""Kafka's is five minutes, for which what a dead worker copied would stand still."""
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 S = TypeVar("S")
@@ -50,7 +52,7 @@ def worker_group_config_def() -> ConfigDef:
     definition.define("heartbeat.interval.ms", ConfigType.INT, 3_000)
     definition.define("rebalance.timeout.ms", ConfigType.INT, 60_000)
     definition.define("connect.protocol", ConfigType.STRING, ConnectProtocol.SESSIONED.name.lower(), validator=_is_protocol)
-    definition.define("scheduled.rebalance.max.delay.ms", ConfigType.INT, 300_000, validator=between(0, 2**31 - 1))
+    definition.define("scheduled.rebalance.max.delay.ms", ConfigType.INT, DEFAULT_MAX_DELAY_MS, validator=between(0, 2**31 - 1))
     return definition
 
 

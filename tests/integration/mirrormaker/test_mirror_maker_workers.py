@@ -28,7 +28,7 @@ from kmirror.mirrormaker.herder.connect_protocol import ConnectorTaskId
 
 SOURCE = "MirrorSourceConnector"
 PARTITIONS = 6
-SESSION = {"B.session.timeout.ms": "2000", "B.heartbeat.interval.ms": "500", "B.scheduled.rebalance.max.delay.ms": "1500"}
+SESSION = {"B.session.timeout.ms": "2000", "B.heartbeat.interval.ms": "500"}
 EAGER = {"B.connect.protocol": "eager"}
 REST = {"dedicated.mode.enable.internal.rest": "true", "listeners": "http://127.0.0.1:0"}
 CONFIGS, STATUS = "mm2-configs.A.internal", "mm2-status.A.internal"

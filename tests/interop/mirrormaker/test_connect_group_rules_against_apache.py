@@ -151,6 +151,8 @@ def test_a_leader_gives_and_takes_the_same_work_and_waits_as_long(apaches_group:
 
 
 WORKER = {"bootstrap.servers": "x:1", "group.id": "x"}
+APACHES_DEFAULT = {"scheduled.rebalance.max.delay.ms": "300000"}
+"""Ours is 0."""
 SETTINGS: list[dict[str, str]] = [
     {},
     *({"connect.protocol": text} for text in ("eager", "EAGER", "Compatible", "sessioned", "default", "", "eager ")),
@@ -172,7 +174,7 @@ SETTINGS: list[dict[str, str]] = [
 
 def configured(settings: dict[str, str]) -> str:
     async def read() -> str:
-        config = WorkerGroupConfig({**WORKER, **settings}, AsyncioRuntime())
+        config = WorkerGroupConfig({**WORKER, **APACHES_DEFAULT, **settings}, AsyncioRuntime())
         return f"{config.get_string('connect.protocol')} {config.max_delay_ms} {config.session.key_bytes} {config.session.key_algorithm}"
 
     try:
