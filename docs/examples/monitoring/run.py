@@ -33,7 +33,7 @@ def measured() -> list[tuple[str, str, float, float]]:
     rows = []
     for name, metrics in sorted(fetch("/metrics.json").items()):
         tags = dict(tag.split("=") for tag in name.partition(":")[2].split(","))
-        if tags["topic"] == "A.orders":
+        if tags.get("topic") == "A.orders":
             rows.append((tags["topic"], tags["partition"], metrics["record-count"], metrics["replication-latency-ms"]))
     return rows
 
