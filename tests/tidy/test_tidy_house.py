@@ -20,6 +20,7 @@ from tools.import_circles import circles
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GENERATED = ("kmirror/wire/messages/", "kmirror/wire/json_schemas.py", "kmirror/wire/message_json_schemas.py")
 MAX_LINES = 600
+MAX_COLUMNS = 100
 
 
 def tracked(*patterns: str) -> list[str]:
@@ -94,6 +95,24 @@ def test_no_file_names_a_machine_or_a_package_host() -> None:
         text = (ROOT / name).read_text(errors="replace")
         found = [word for word in forbidden if word in text]
         assert not found, f"{name} names {found}"
+
+
+def wide_lines(page: str) -> list[str]:
+    """The lines of prose that an editor of 100 columns cuts. Tables, code and pictures may be wider."""
+    wide: list[str] = []
+    is_code = False
+    for line in page.splitlines():
+        if line.lstrip().startswith("```"):
+            is_code = not is_code
+        elif not is_code and len(line) > MAX_COLUMNS and " " in line[:MAX_COLUMNS].strip() and not line.startswith(("|", "!", "    ")):
+            wide.append(line)
+    return wide
+
+
+def test_prose_of_pages_fits_into_100_columns() -> None:
+    assert wide_lines("word " * 25) and not wide_lines("| cell " * 25) and not wide_lines("```\n" + "x " * 60 + "\n```")
+    found = {name: wide for name in tracked("*.md") if (wide := wide_lines((ROOT / name).read_text(encoding="utf-8")))}
+    assert not found
 
 
 def test_no_source_file_is_past_the_length_that_has_a_seam() -> None:
