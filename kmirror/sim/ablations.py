@@ -139,7 +139,7 @@ _REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "epoch_truncation": [(BrokerLeaderEndPoint, "_partition", _without_epoch), (ReplicaFetcher, "first_fetch_offset", from_the_end)],
     "min_isr": [(Partition, "effective_min_isr", _one)],
     "epoch_fencing": [
-        (transaction_coordinator_shard, "_end_v2", _any_epoch_ends),
+        (transaction_coordinator_shard, "end_v2", _any_epoch_ends),
         (TransactionCoordinatorShard, "_of_producer", _any_epoch_adds),
         (ProducerAppendInfo, "_check_producer_epoch", _any_epoch_appends),
         (ProducerAppendInfo, "_check_sequence", _any_sequence_appends),

@@ -12,7 +12,6 @@ import random
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from support.logs.log_folders import batches, write_log
@@ -245,18 +244,3 @@ def test_log_diff_under_spark_submit_runs_where_that_says(tmp_path: Path) -> Non
     command = [str(submit), *arguments, str(program), str(tmp_path / "a"), str(tmp_path / "b"), "--engine", "spark"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PROGRAM_S)
     assert done.stdout.splitlines()[-2:] == ["1 partition: 1 equal", "0 local[1,2] true"], done.stderr[-2000:]
-
-
-def test_a_connect_client_gets_the_source_alone() -> None:
-    """It has no SparkContext: registering used to fail there."""
-    from kmirror.spark.data_source import KafkaLogDataSource
-    from kmirror.spark.registration import register
-
-    registered: list[type] = []
-
-    class Client:
-        __module__ = "pyspark.sql.connect.session"
-        dataSource = SimpleNamespace(register=registered.append)
-
-    register(Client())  # type: ignore[arg-type]
-    assert registered == [KafkaLogDataSource]
