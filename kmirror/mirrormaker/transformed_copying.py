@@ -26,6 +26,7 @@ from kmirror.clients.consumer.consumer_types import ConsumedBatch, ConsumerRecor
 from kmirror.clients.kafka_producer import KafkaProducer
 from kmirror.clients.produce_result import NO_OFFSET, RecordMetadata
 from kmirror.common.errors import ApiException
+from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.connect_offsets import record_source
 from kmirror.mirrormaker.error_handling import RecordErrors, described_headers, described_record
@@ -178,7 +179,5 @@ class TransformedCopying:
         return described_record(origin, record.offset, remote.topic, remote.partition, _bytes(record.key), _bytes(record.value), rest)
 
 
-def _bytes(content: object) -> bytes | None:
-    if content is None or isinstance(content, bytes):
-        return content
-    return bytes(memoryview(content))  # type: ignore[arg-type]
+def _bytes(content: Buffer | None) -> bytes | None:
+    return None if content is None else bytes(content)
