@@ -21,6 +21,7 @@ from kmirror.common.errors import KmirrorError
 from kmirror.spark.counting import narrowed_options
 from kmirror.spark.options import MARKED
 from kmirror.spark.pushdown import PUSHDOWN, mark
+from kmirror.spark.replaced_methods import replace_once
 from kmirror.spark.save_modes import ERROR
 from kmirror.spark.write_options import IGNORE, SAVE_MODE
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.readwriter import DataFrameReader, DataFrameWriter
     from pyspark.sql.connect.session import SparkSession
 
-_MENDED: Final = "mended_by_kmirror"
 _LOAD: Final = "_kafka_log_load"
 """The attribute of a marked frame's plan that holds the plan of the load."""
 
@@ -40,20 +40,10 @@ def mend_connect_session(spark: SparkSession, source_name: str) -> None:
     from pyspark.sql.connect.dataframe import DataFrame
     from pyspark.sql.connect.readwriter import DataFrameReader, DataFrameWriter
 
-    _mend(DataFrameReader, "load", lambda original: _marking_load(original, source_name))
-    _mend(DataFrame, "count", lambda original: _count_from_headers(original, source_name))
-    _mend(DataFrameWriter, "save", lambda original: _save_in_all_modes(original, source_name))
+    replace_once(DataFrameReader, "load", lambda original: _marking_load(original, source_name))
+    replace_once(DataFrame, "count", lambda original: _count_from_headers(original, source_name))
+    replace_once(DataFrameWriter, "save", lambda original: _save_in_all_modes(original, source_name))
     spark.conf.set(PUSHDOWN, "true")
-
-
-def _mend(owner: type, name: str, mended: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    original = getattr(owner, name)
-    if hasattr(original, _MENDED):
-        return
-    ours = mended(original)
-    ours.__doc__ = original.__doc__
-    setattr(ours, _MENDED, True)
-    setattr(owner, name, ours)
 
 
 def _marking_load(original: Callable[..., Any], source_name: str) -> Callable[..., Any]:

@@ -16,11 +16,12 @@ cached: `count()` is how one fills a cache, and the cache decides what the rows 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kmirror.spark.columns import SHARED
 from kmirror.spark.options import MARKED, NAME, ReadOptions
+from kmirror.spark.replaced_methods import replace_once
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,19 +34,17 @@ def count_from_headers(source_name: str) -> None:
     """Makes `DataFrame.count()` count the frames of this source from headers."""
     from pyspark.sql.classic.dataframe import DataFrame
 
-    original = DataFrame.count
-    if getattr(original, "counts_headers", False):
-        return
+    replace_once(DataFrame, "count", lambda original: _count_from_headers(original, source_name))
 
+
+def _count_from_headers(original: Callable[..., int], source_name: str) -> Callable[..., int]:
     def count(self: DataFrame) -> int:
         counting = counting_frame(self, source_name)
         if counting is None:
             return int(original(self))
         return int(counting.collect()[0]["n"] or 0) if counting.columns == ["n"] else int(original(counting))
 
-    count.__doc__ = original.__doc__
-    count.counts_headers = True  # type: ignore[attr-defined]
-    DataFrame.count = count
+    return count
 
 
 def counting_frame(frame: DataFrame, source_name: str) -> DataFrame | None:

@@ -39,9 +39,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kmirror.spark.filters import FarTime, Pushed
 from kmirror.spark.options import MARKED
+from kmirror.spark.replaced_methods import replace_once
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, DataFrameReader
 
 _NOT_THERE: Final = -2_000_000_001
 MARKERS: Final[dict[str, Any]] = {
@@ -74,23 +75,26 @@ def mark_loads(source_name: str) -> None:
     """Makes `spark.read...load()` mark the frames of this source."""
     from pyspark.sql import DataFrameReader
 
-    original, original_format = DataFrameReader.load, DataFrameReader.format
-    if getattr(original, "marks_loads", False):
-        return
+    replace_once(DataFrameReader, "format", _remembering_format)
+    replace_once(DataFrameReader, "load", lambda original: _marking_load(original, source_name))
 
+
+def _remembering_format(original: Callable[..., Any]) -> Callable[..., Any]:
     def remember_format(self: DataFrameReader, source: str) -> DataFrameReader:
         self._kafka_log_format = source
-        return original_format(self, source)
+        return original(self, source)
 
+    return remember_format
+
+
+def _marking_load(original: Callable[..., Any], source_name: str) -> Callable[..., Any]:
     def load(self: DataFrameReader, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> DataFrame:
         is_ours = str(format or getattr(self, "_kafka_log_format", "")).lower() == source_name
         if not is_ours or self._spark.conf.get(PUSHDOWN, "false") != "true":
             return original(self, path, format, schema, **options)
         return mark(original(self, path, format, schema, **{**options, MARKED: "true"}))
 
-    load.__doc__, remember_format.__doc__ = original.__doc__, original_format.__doc__
-    load.marks_loads = True  # type: ignore[attr-defined]
-    DataFrameReader.load, DataFrameReader.format = load, remember_format
+    return load
 
 
 def know_far_times() -> Callable[[], None]:

@@ -11,11 +11,13 @@ own threads have none, and there it finds no Python source at all.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from kmirror.spark.commit_journal import settle_if_nobody_writes
 from kmirror.spark.existing_logs import partitions_in
 from kmirror.spark.local_writes import WritableLocalFiles
+from kmirror.spark.replaced_methods import replace_once
 from kmirror.spark.write_options import IGNORE, SAVE_MODE, WriteOptions
 
 if TYPE_CHECKING:
@@ -28,10 +30,10 @@ def save_in_all_modes(source_name: str) -> None:
     """Makes `df.write...save()` support `error` and `ignore` for this source."""
     from pyspark.sql import DataFrameWriter
 
-    original = DataFrameWriter.save
-    if getattr(original, "knows_all_modes", False):
-        return
+    replace_once(DataFrameWriter, "save", lambda original: _save_in_all_modes(original, source_name))
 
+
+def _save_in_all_modes(original: Callable[..., None], source_name: str) -> Callable[..., None]:
     def save(
         self: DataFrameWriter, path: Any = None, format: str | None = None, mode: str | None = None, partitionBy: Any = None, **options: Any
     ) -> None:
@@ -44,9 +46,7 @@ def save_in_all_modes(source_name: str) -> None:
         elif chosen != IGNORE or not has_logs(_options(self, path, options)):
             original(self, path, format, "append", partitionBy, **options, **{SAVE_MODE: chosen})
 
-    save.__doc__ = original.__doc__
-    save.knows_all_modes = True  # type: ignore[attr-defined]
-    DataFrameWriter.save = save
+    return save
 
 
 def _make_active(session: SparkSession) -> None:
