@@ -377,16 +377,17 @@ def test_entry_11_a_transaction_open_where_its_topic_becomes_a_mirror(pair: Pair
     """Its abort marker is refused by the reference's own partition, and the coordinator never ends."""
     pair.mirrored("m11", "eleven")
     pair.failed_over("m11", "eleven")
-    timeout = {"transaction.timeout.ms": 8000} if pair.is_ours else {}
+    # a slow start of the reference can outlast a minute: its transaction ends when the client says so
+    timeout = {"transaction.timeout.ms": 8000 if pair.is_ours else 900_000}
     producer = Producer(quiet({"bootstrap.servers": pair.a.bootstrap_servers, "transactional.id": "open-11", **timeout}))
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce("eleven", b"open")
-    producer.flush(10)
+    pair.a.reach("the open record", lambda: producer.flush(1) == 0)
     pair.create(pair.a, "m11", pair.b.bootstrap_servers)
     pair.run(pair.a, "add", "m11", "eleven")
     pair.a.reach("eleven to be a mirror", lambda: pair.states(pair.a, "m11").get("eleven") in ("PREPARING", "MIRRORING"))
-    if not pair.is_ours:  # a slow start of the reference can outlast a timeout
+    if not pair.is_ours:
         producer.abort_transaction(30)
 
     def state() -> str:
