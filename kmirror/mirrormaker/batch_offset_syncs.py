@@ -7,16 +7,22 @@ records of a batch are looked at, and one more for each offset.lag.max records.
 
 from __future__ import annotations
 
+from typing import Final
+
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.formats import OffsetSync
 from kmirror.mirrormaker.offset_syncs import OFFSET_LAG_MAX_DEFAULT, OffsetSyncWriter
+
+MOST_SYNCS_TOGETHER: Final = 64
+"""So many syncs may be in flight. Kafka has ten, each sent by itself; here those that become due
+together leave as one batch."""
 
 
 class BatchOffsetSyncWriter(OffsetSyncWriter):
     """An `OffsetSyncWriter` that is told of batches."""
 
     def __init__(self, max_offset_lag: int = OFFSET_LAG_MAX_DEFAULT) -> None:
-        super().__init__(max_offset_lag)
+        super().__init__(max_offset_lag, max_outstanding=MOST_SYNCS_TOGETHER)
 
     def batch_acknowledged(self, partition: TopicPartition, upstream_offset: int, downstream_offset: int, count: int) -> list[OffsetSync]:
         """The target has `count` records, whose offsets begin at these and have no gaps. Returns

@@ -5,7 +5,7 @@ A pair says: this record has offset u at the source and d at the target. Between
 offset can only be translated to the last known d + 1, so a new pair is due as soon as that would be
 too far back, or as soon as the distance of both offsets changes (OS1). All other pairs wait: the
 newest one of each partition is sent at the next periodic commit, so that a quiet topic is not left
-behind (OS2). At most ten syncs are in flight; what is due beyond that waits in the order of the
+behind (OS2). A limited number of syncs is in flight; what is due beyond that waits in the order of the
 partitions, each with its newest pair only.
 
 One pair must not be lost: the first of a log of the target, which tells a checkpoint task that all

@@ -79,7 +79,14 @@ class SourceTaskLife:
         )
         self._submitted = SubmittedRecords()
         self._remotes: dict[TopicPartition, TopicPartition] = {}
-        self._on_way = BatchesOnWay(runtime.create_future, self._written, self._fail, config, settings.buffer_memory)
+        self._on_way = BatchesOnWay(
+            runtime.create_future,
+            self._written,
+            self._fail,
+            partitions=len(config.partitions),
+            offset_lag_max=config.offset_lag_max,
+            buffer_memory=settings.buffer_memory,
+        )
         self._transformed: TransformedCopying | None = None
         if config.transforming is not None:
             self._transformed = TransformedCopying(
@@ -132,7 +139,6 @@ class SourceTaskLife:
         while True:
             if self._failure is not None:
                 raise self._failure
-            self._on_way.note_written()
             try:
                 fetched = await self._poll()
             except WakeupException:
@@ -148,6 +154,8 @@ class SourceTaskLife:
             pause_ms = FIRST_PAUSE_MS
             self._watch.polled(heard)
             self._progress.last_poll_ms = self._runtime.clock.monotonic_ms()
+            if not fetched:
+                self._on_way.note_written()
             await self._copy_fetched(fetched)
             if self._transactions is not None and self._transactions.is_due:
                 await self._end_transaction()

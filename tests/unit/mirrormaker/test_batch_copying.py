@@ -14,7 +14,7 @@ from kmirror.clients.consumer.consumer_types import ConsumedBatch
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.batch_copying import Copying, TargetRules, copying, in_runs, joined, rewritten
-from kmirror.mirrormaker.batch_offset_syncs import BatchOffsetSyncWriter
+from kmirror.mirrormaker.batch_offset_syncs import MOST_SYNCS_TOGETHER, BatchOffsetSyncWriter
 from kmirror.mirrormaker.formats import OffsetSync
 from kmirror.mirrormaker.offset_syncs import OffsetSyncWriter
 from kmirror.mirrormaker.submitted_records import SubmittedRecords
@@ -278,7 +278,7 @@ BATCHES = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 2), st.integers(
 def test_syncs_of_batches_are_those_of_their_records(
     batches: list[tuple[int, int, int, bool]], lag: int, acknowledge: bool, fails: bool
 ) -> None:
-    by_batch, by_record = BatchOffsetSyncWriter(lag), OffsetSyncWriter(lag)
+    by_batch, by_record = BatchOffsetSyncWriter(lag), OffsetSyncWriter(lag, max_outstanding=MOST_SYNCS_TOGETHER)
     in_flight: list[OffsetSync] = []
     upstream, downstream = 1_000, 500
     for count, gap, jump, commit in batches:
