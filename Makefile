@@ -11,7 +11,7 @@ INTEROP_WORKERS ?= 3
 # The tests start hundreds of programs: without bytecode, each would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test lint bench golden conformance interop foreign messages clean
+.PHONY: help demo test lint bench golden conformance soak interop foreign messages clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## /  make \1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -33,7 +33,10 @@ $(COMPILED): $(STAMP) $(shell find kmirror tests -name '*.py')
 	touch $@
 
 test: $(STAMP) $(COMPILED)  ## unit, property, golden, conformance and integration tests
-	$(BIN)/python -m pytest tests -m "not interop and not foreign" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest tests -m "not soak and not interop and not foreign" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+soak: $(STAMP)  ## kills under load, a simulated week, and each safeguard switched off
+	$(BIN)/python -m pytest tests --ignore tests/interop -m soak -n $(WORKERS) --dist load
 
 golden: $(STAMP)  ## the golden tests, over other vectors with DIR=folder
 	KMIRROR_GOLDEN_DIR=$(if $(DIR),$(abspath $(DIR)),) $(BIN)/python -m pytest tests/golden

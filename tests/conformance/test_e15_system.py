@@ -191,6 +191,7 @@ async def a_week(stage: MirrorStage) -> None:
     await stage.until("every replica is in sync", stage.is_whole)
 
 
+@pytest.mark.soak
 def test_tst17_a_week(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata_fetcher, "FETCH_MAX_WAIT_MS", HOUR_MS // 2)
     monkeypatch.setattr(log_manager_tasks, "FAILURE_CHECK_MS", HOUR_MS // 2)

@@ -65,6 +65,7 @@ def kill_and_start(chance: random.Random, cluster: EmbeddedCluster) -> None:
     cluster.start_node(node)
 
 
+@pytest.mark.soak
 def test_brokers_of_both_ends_are_killed_and_a_failover_meets_a_dead_one(clusters: tuple[EmbeddedCluster, EmbeddedCluster]) -> None:
     chance = random.Random(SEED)
     north, south = clusters

@@ -12,9 +12,12 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 CAMPAIGN = pathlib.Path(__file__).resolve().parents[2] / "tools" / "sigkill_campaign.py"
 
 
+@pytest.mark.soak
 def test_three_sigkills_under_load_lose_no_acknowledged_record(tmp_path) -> None:
     report = tmp_path / "report.json"
     command = [sys.executable, str(CAMPAIGN), "--kills", "3", "--seed", "4", "--partitions", "4", "--no-limits", "--json", str(report)]

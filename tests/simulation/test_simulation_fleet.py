@@ -38,6 +38,7 @@ def test_every_history_is_tested():
     assert {"brokers", *NAMED} == set(FLEET_HISTORIES)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("without", "history", "rule"), ABLATIONS)
 def test_a_checker_notices_that_a_safeguard_is_off(without, history, rule):
     assert run_seed(history, 1, ()).ok

@@ -69,6 +69,7 @@ def test_every_safeguard_is_tested() -> None:
     assert {without for without, _, _, _ in ABLATIONS} == set(FLOW_REPLACEMENTS)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("without", "name", "seed", "rule"), ABLATIONS)
 def test_a_checker_notices_that_a_safeguard_is_off(without: str, name: str, seed: int, rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With Kafka's ten places for offset syncs, which a history's few records can fill."""

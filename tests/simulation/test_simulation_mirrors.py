@@ -179,6 +179,7 @@ def test_a_share_group_of_the_storm_that_is_not_synced_is_noticed():
     assert run_seed("mirrors", 1, ("share_groups_synced",)).rules == ("progress",)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("without", "history"), [pytest.param(*row, id=f"{NAMED[row[1]]}-{row[0]}-{row[1]}") for row in ABLATIONS])
 def test_a_checker_notices_that_a_safeguard_is_off(without, history):
     """Whichever sees it first: replicas that differ stop a fetcher (failure), keep the fleet from

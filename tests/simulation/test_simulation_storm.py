@@ -119,6 +119,7 @@ def test_every_safeguard_has_an_ablation_that_is_noticed():
     assert taken_out | NOTICED_WITHOUT_SIMULATION == set(safeguard_names()) - set(FLOW_REPLACEMENTS), "those have a test of their own"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("without", "history", "rule"), [pytest.param(*row, id=f"{NAMED[row[1]]}-{row[0]}-{row[1]}") for row in ABLATIONS])
 def test_a_checker_notices_that_a_safeguard_is_off(without, history, rule):
     assert run_seed(history, 1, ()).ok

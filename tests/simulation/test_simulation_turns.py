@@ -70,6 +70,7 @@ def test_a_world_that_is_told_breaks_no_rule(name, seed):
     assert str(told[0]).startswith("story: the world: ") and any(WHAT_HAPPENS[name] in line for line in told)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("without", "history"), ABLATIONS)
 def test_the_storm_notices_that_a_safeguard_is_off(without, history):
     assert any(not run_seed(history, seed, (without,)).ok for seed in TRIES)

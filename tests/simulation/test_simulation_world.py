@@ -38,6 +38,7 @@ def test_named_history_breaks_no_rule(name, seed):
     assert run_seed(name, seed, ()).violations == ()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("without", "history"), ABLATIONS)
 def test_a_checker_notices_that_a_safeguard_is_off(without, history):
     assert any(not run_seed(history, seed, tuple(without.split(","))).ok for seed in TRIES)

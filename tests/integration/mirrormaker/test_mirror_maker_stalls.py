@@ -8,6 +8,7 @@ import argparse
 import time
 from pathlib import Path
 
+import pytest
 from support.waiting import REACHED_S
 
 from tools.campaigns import workers
@@ -23,6 +24,7 @@ SETTINGS = {"B.session.timeout.ms": "2000", "B.heartbeat.interval.ms": "500", "t
 LONGER_THAN_A_SESSION_S = 2.5
 
 
+@pytest.mark.soak
 def test_a_worker_and_the_coordinator_stand_still_for_longer_than_a_session_and_nothing_comes_twice(tmp_path: Path) -> None:
     run = Run("stalls", rounds=2, seed=1, folder=tmp_path, options=argparse.Namespace())
     with shared_flow(run, exactly_once=True, brokers=1, workers=2, combined=True, config=BROKER, settings=SETTINGS) as stage:

@@ -171,6 +171,7 @@ def test_one_eager_worker_makes_the_group_eager_until_it_leaves(tmp_path: Path) 
         assert_copied(first, made, exactly_once=True)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("exactly_once", "told"),
     [(False, {}), (True, EAGER), (True, REST)],
