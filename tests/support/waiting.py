@@ -20,3 +20,8 @@ PROGRAM_S: Final = 600
 """Until a program that does much (the demo, the README's examples) has ended; also how long one
 test may take (`timeout` in pyproject).
 """
+
+OPEN_TRANSACTION_MS: Final = 900_000
+"""transaction.timeout.ms of a transaction that a test leaves open for as long as it needs: the most that
+brokers allow by default. A client's own minute can be over before a busy machine is ready.
+"""

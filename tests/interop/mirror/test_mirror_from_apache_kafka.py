@@ -35,7 +35,7 @@ from support.mirrors.mirror_harness import (
     wait_states,
 )
 from support.peers.peers import KafkaPeer, apache_kafka
-from support.waiting import REACHED_S
+from support.waiting import OPEN_TRANSACTION_MS, REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.common.topic_partition import TopicPartition
@@ -184,7 +184,9 @@ def test_failover_from_a_dead_source_cuts_the_open_transaction_and_failback_star
 
 def open_transaction(bootstrap_servers: str, topic: str) -> Producer:
     """A committed transaction (0-5), an aborted one (6-11), and one that stays open (12)."""
-    producer = Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": f"{topic}-open"})
+    producer = Producer(
+        {"bootstrap.servers": bootstrap_servers, "transactional.id": f"{topic}-open", "transaction.timeout.ms": OPEN_TRANSACTION_MS}
+    )
     producer.init_transactions()
     for end in (producer.commit_transaction, producer.abort_transaction):
         producer.begin_transaction()

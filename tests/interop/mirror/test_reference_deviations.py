@@ -38,6 +38,7 @@ from support.mirrors.mirror_harness import (
     wait_for,
 )
 from support.peers.peers import KafkaPeer, apache_kafka, java_tool, reference_classpath, reference_kafka
+from support.waiting import OPEN_TRANSACTION_MS, REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.admin.results import ConfigResourceType
@@ -275,15 +276,14 @@ def test_entry_05_the_fixpoint_drops_what_the_kip_says(pair: Pair) -> None:
     lost on both.
     """
     create_topic(pair.a.bootstrap_servers, "five")
-    first, second = (
-        Producer(quiet({"bootstrap.servers": pair.a.bootstrap_servers, "transactional.id": f"five-{number}"})) for number in (1, 2)
-    )
+    settings = {"bootstrap.servers": pair.a.bootstrap_servers, "transaction.timeout.ms": OPEN_TRANSACTION_MS}
+    first, second = (Producer(quiet({**settings, "transactional.id": f"five-{number}"})) for number in (1, 2))
     for producer in (first, second):
         producer.init_transactions(30)
         producer.begin_transaction()
         for number in range(5):
             producer.produce("five", f"{number}")
-        producer.flush(10)
+        assert producer.flush(REACHED_S) == 0
     first.commit_transaction(30)
     pair.create(pair.b, "m5", pair.a.bootstrap_servers)
     pair.run(pair.b, "add", "m5", "five")
@@ -377,8 +377,7 @@ def test_entry_11_a_transaction_open_where_its_topic_becomes_a_mirror(pair: Pair
     """Its abort marker is refused by the reference's own partition, and the coordinator never ends."""
     pair.mirrored("m11", "eleven")
     pair.failed_over("m11", "eleven")
-    # a slow start of the reference can outlast a minute: its transaction ends when the client says so
-    timeout = {"transaction.timeout.ms": 8000 if pair.is_ours else 900_000}
+    timeout = {"transaction.timeout.ms": 8000 if pair.is_ours else OPEN_TRANSACTION_MS}
     producer = Producer(quiet({"bootstrap.servers": pair.a.bootstrap_servers, "transactional.id": "open-11", **timeout}))
     producer.init_transactions(30)
     producer.begin_transaction()
