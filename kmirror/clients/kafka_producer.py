@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from operator import index
 from typing import Any, Final, Self, TypeVar
 
 from kmirror.clients.cluster_client import ClusterClient, PartitionInfo
@@ -44,11 +43,12 @@ from kmirror.clients.producer_batch import IllegalStateError, plain_bytes, size_
 from kmirror.clients.producer_config import ProducerConfig
 from kmirror.clients.producer_sender import Sender
 from kmirror.clients.record_accumulator import RecordAccumulator
-from kmirror.clients.record_admission import RecordAdmission
+from kmirror.clients.record_admission import RecordAdmission, checked_time
 from kmirror.clients.record_partitioner import RecordPartitioner, check_partition
 from kmirror.clients.transaction_calls import ABORT, SEND_OFFSETS, TransactionCalls
-from kmirror.clients.transaction_manager import State, TransactionManager
-from kmirror.clients.transactional_requests import OffsetAndMetadata, TransactionalRequests
+from kmirror.clients.transaction_manager import TransactionManager
+from kmirror.clients.transaction_states import State
+from kmirror.clients.transactional_requests import OffsetAndMetadata, TransactionalRequests, check_group_metadata
 from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition
@@ -69,7 +69,6 @@ __all__ = [
 
 T = TypeVar("T")
 FOR_EVER_MS: Final = 1 << 40
-MAX_TIMESTAMP_MS: Final = (1 << 63) - 1
 
 
 class KafkaProducer:
@@ -141,7 +140,7 @@ class KafkaProducer:
         count = self.cluster.partition_count(record.topic)
         if not count or (record.partition is not None and record.partition >= count):
             most_ms = await self._admission.until_known(record.topic, record.partition)
-        timestamp = self._runtime.clock.time_ms() if record.timestamp is None else _checked_time(record.timestamp)
+        timestamp = self._runtime.clock.time_ms() if record.timestamp is None else checked_time(record.timestamp)
         most = size_upper_bound(key, value, headers)
         self._admission.ensure_size(RECORD_BATCH_OVERHEAD + most)
         partition = TopicPartition(record.topic, self._partitioner.partition(record, timestamp, most))
@@ -272,7 +271,7 @@ class KafkaProducer:
         member is not in the group any more; then the transaction can only be aborted.
         """
         manager, requests = self._transactional()
-        _check_group_metadata(group_metadata)
+        check_group_metadata(group_metadata)
 
         def begin() -> None:
             manager.ensure_no_error()
@@ -392,18 +391,3 @@ class KafkaProducer:
                 waiting = [batch for batch in accumulator.incomplete if batch.is_part and batch.created_ms <= last_ms]
         finally:
             accumulator.flushing -= 1
-
-
-def _checked_time(timestamp: int) -> int:
-    if not 0 <= index(timestamp) <= MAX_TIMESTAMP_MS:
-        raise IllegalStateError(f"Invalid timestamp: {timestamp}. Timestamp should always be non-negative or null.")
-    return timestamp
-
-
-def _check_group_metadata(group: ConsumerGroupMetadata) -> None:
-    if group.generation_id > 0 and not group.member_id:
-        shown = (
-            f"GroupMetadata(groupId = {group.group_id}, generationId = {group.generation_id}, memberId = {group.member_id}, "
-            f"groupInstanceId = {group.group_instance_id or ''})"
-        )
-        raise ValueError(f"Passed in group metadata {shown} has generationId > 0 but the member.id is unknown")

@@ -36,7 +36,8 @@ from kmirror.clients.produce_requests import ProduceInFlight, ProduceRequests
 from kmirror.clients.producer_batch import ProducerBatch
 from kmirror.clients.producer_config import ProducerConfig
 from kmirror.clients.record_accumulator import NEVER_MS, RecordAccumulator, timeout_of
-from kmirror.clients.transaction_manager import State, TransactionManager
+from kmirror.clients.transaction_manager import TransactionManager
+from kmirror.clients.transaction_states import State
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.network.client_connection import ClientConnection

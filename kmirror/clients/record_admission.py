@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from operator import index
+from typing import Final
 
 from kmirror.clients.buffer_pool import BufferPool
 from kmirror.clients.cluster_client import ClusterClient
@@ -18,6 +20,8 @@ from kmirror.clients.transaction_manager import TransactionManager
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.api import Runtime
+
+MAX_TIMESTAMP_MS: Final = (1 << 63) - 1
 
 
 class RecordAdmission:
@@ -177,3 +181,10 @@ class RecordAdmission:
         if self._manager is not None:
             self._manager.refused(error)
         return error
+
+
+def checked_time(timestamp: int) -> int:
+    """The time of a record in ms; IllegalStateError, with Kafka's text, unless it is a Java long from 0 on."""
+    if not 0 <= index(timestamp) <= MAX_TIMESTAMP_MS:
+        raise IllegalStateError(f"Invalid timestamp: {timestamp}. Timestamp should always be non-negative or null.")
+    return timestamp

@@ -2,8 +2,10 @@
 
 A call whose caller gave it up, or whose time is up, goes on, and only the same call may be made again:
 it then waits for the one that runs. Offsets are different, as in Kafka: any call may follow, and
-begins when they are sent. Unless it is an abort, it fails with what they failed with. What the manager itself needs from the cluster (a new producer id, partitions
-of a transaction) runs here too, one piece of work at a time.
+begins when they are sent. Unless it is an abort, it fails with what they failed with.
+
+What the manager itself needs from the cluster (a new producer id, partitions of a transaction) runs
+here too, one piece of work at a time.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from kmirror.clients.producer_batch import IllegalStateError
-from kmirror.clients.transaction_manager import State, TransactionManager
+from kmirror.clients.transaction_manager import TransactionManager
+from kmirror.clients.transaction_states import State
 from kmirror.clients.transactional_requests import TransactionalRequests
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.runtime.api import Runtime, TaskScope

@@ -1,14 +1,6 @@
 """What an idempotent or transactional producer knows of itself: its id and epoch, the sequences of
-its partitions, and where its transaction stands (Kafka's `TransactionManager`). Pure.
-
-States and the states that each may follow (`_SOURCES`):
-
-    UNINITIALIZED ── init ──> INITIALIZING ──> READY ── begin ──> IN_TRANSACTION
-    IN_TRANSACTION ── commit ──> COMMITTING ──> READY             a failed send: ABORTABLE_ERROR
-    IN_TRANSACTION, ABORTABLE_ERROR ── abort ──> ABORTING ──> READY
-    any ──> FATAL_ERROR, which is never left: every call fails with its cause
-
-An idempotent producer without transactions only goes from UNINITIALIZED over INITIALIZING to READY.
+its partitions, and where its transaction stands (`transaction_states`; Kafka's `TransactionManager`).
+Pure.
 
 Sequences. A batch gets its sequence when it is first sent and keeps it over every retry, so the
 broker writes it once. Its partition remembers the batches that are neither acknowledged nor failed,
@@ -25,11 +17,11 @@ With transactions the transaction can only be aborted.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import Enum
 from typing import Final
 
 from kmirror.clients.partition_entry import NO_ACKED_OFFSET, PartitionEntry
 from kmirror.clients.producer_batch import NO_PRODUCER, IllegalStateError, ProducerBatch, ProducerIdAndEpoch
+from kmirror.clients.transaction_states import SOURCES, State
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.record import NO_PRODUCER_ID, NO_SEQUENCE, increment_sequence
@@ -43,30 +35,6 @@ _UNRESOLVED: Final = (
     "The client hasn't received acknowledgment for some previously sent messages and can no longer retry them. "
     "It is safe to abort the transaction and continue."
 )
-
-
-class State(Enum):
-    UNINITIALIZED = "UNINITIALIZED"
-    INITIALIZING = "INITIALIZING"
-    READY = "READY"
-    IN_TRANSACTION = "IN_TRANSACTION"
-    COMMITTING_TRANSACTION = "COMMITTING_TRANSACTION"
-    ABORTING_TRANSACTION = "ABORTING_TRANSACTION"
-    ABORTABLE_ERROR = "ABORTABLE_ERROR"
-    FATAL_ERROR = "FATAL_ERROR"
-
-
-_SOURCES: Final = {
-    State.UNINITIALIZED: (State.READY, State.ABORTABLE_ERROR),
-    State.INITIALIZING: (State.UNINITIALIZED, State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION),
-    State.READY: (State.INITIALIZING, State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION),
-    State.IN_TRANSACTION: (State.READY,),
-    State.COMMITTING_TRANSACTION: (State.IN_TRANSACTION,),
-    State.ABORTING_TRANSACTION: (State.IN_TRANSACTION, State.ABORTABLE_ERROR),
-    State.ABORTABLE_ERROR: (State.IN_TRANSACTION, State.COMMITTING_TRANSACTION, State.ABORTABLE_ERROR, State.INITIALIZING),
-    State.FATAL_ERROR: tuple(State),
-}
-
 FATAL_ERRORS: Final = (
     Errors.CLUSTER_AUTHORIZATION_FAILED,
     Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -133,7 +101,7 @@ class TransactionManager:
 
     def transition_to(self, target: State, error: Exception | None = None) -> None:
         """IllegalStateError if `target` may not follow the present state."""
-        if self.state not in _SOURCES[target]:
+        if self.state not in SOURCES[target]:
             owner = "" if self.transactional_id is None else f"TransactionalId {self.transactional_id}: "
             raise IllegalStateError(f"{owner}Invalid transition attempted from state {self.state.value} to state {target.value}")
         if target in (State.FATAL_ERROR, State.ABORTABLE_ERROR):
@@ -150,7 +118,7 @@ class TransactionManager:
         """An error after which the transaction can only be aborted; it is being aborted already if
         the state says so.
         """
-        if self.state in _SOURCES[State.ABORTABLE_ERROR]:
+        if self.state in SOURCES[State.ABORTABLE_ERROR]:
             self.transition_to(State.ABORTABLE_ERROR, error)
 
     def ensure_no_error(self) -> None:

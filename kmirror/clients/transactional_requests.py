@@ -334,3 +334,13 @@ def _passes(error: Errors) -> bool:
 def _raise_for(code: int) -> None:
     if code:
         raise ApiException(Errors.for_code(code))
+
+
+def check_group_metadata(group: ConsumerGroupMetadata) -> None:
+    """ValueError, with Kafka's text, for a member of a generation whose member id is missing."""
+    if group.generation_id > 0 and not group.member_id:
+        shown = (
+            f"GroupMetadata(groupId = {group.group_id}, generationId = {group.generation_id}, memberId = {group.member_id}, "
+            f"groupInstanceId = {group.group_instance_id or ''})"
+        )
+        raise ValueError(f"Passed in group metadata {shown} has generationId > 0 but the member.id is unknown")

@@ -16,6 +16,33 @@ from kmirror.wire.messages import consumer_group_heartbeat as wire
 from kmirror.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 
+def throw_if_heartbeat_is_invalid(request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: Sequence[str]) -> None:
+    """Raises INVALID_REQUEST or UNSUPPORTED_ASSIGNOR for a request that is invalid for any group.
+    `assignors` are those that the broker has, in their order.
+    """
+    if api_version >= 1 or request.member_epoch > 0 or request.member_epoch == -1:
+        _throw_if_empty(request.member_id, "MemberId can't be empty.")
+    _throw_if_empty(request.group_id, "GroupId can't be empty.")
+    _throw_if_empty(request.instance_id, "InstanceId can't be empty.")
+    _throw_if_empty(request.rack_id, "RackId can't be empty.")
+    if request.member_epoch == 0:
+        _throw_if(request.rebalance_timeout_ms == -1, "RebalanceTimeoutMs must be provided in first request.")
+        _throw_if(request.topic_partitions is None or bool(request.topic_partitions), "TopicPartitions must be empty when (re-)joining.")
+        _throw_if(
+            request.subscribed_topic_names is None and request.subscribed_topic_regex is None,
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
+        )
+    elif request.member_epoch == -2:
+        _throw_if(request.instance_id is None, "InstanceId can't be null.")
+    else:
+        _throw_if(request.member_epoch < -2, "MemberEpoch is invalid.")
+    if request.server_assignor is not None and request.server_assignor not in assignors:
+        raise ApiException(
+            Errors.UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}.",
+        )
+
+
 def throw_if_instance_id_is_fenced(member: ConsumerGroupMember, member_id: str, instance_id: str) -> None:
     if member.member_id != member_id:
         raise ApiException(
@@ -74,3 +101,12 @@ def assignment_of(member: ConsumerGroupMember) -> wire.Assignment:
             for topic_id in sorted(partitions, key=lambda topic_id: topic_id.raw)
         ]
     )
+
+
+def _throw_if(condition: bool, message: str) -> None:
+    if condition:
+        raise ApiException(Errors.INVALID_REQUEST, message)
+
+
+def _throw_if_empty(text: str | None, message: str) -> None:
+    _throw_if(text is not None and not text.strip(), message)

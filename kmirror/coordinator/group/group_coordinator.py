@@ -23,6 +23,7 @@ from kmirror.coordinator.common.coordinator_runtime_metrics import CoordinatorRu
 from kmirror.coordinator.common.coordinator_shard import CoordinatorResult, ShardContext
 from kmirror.coordinator.common.partition_log import PartitionLog
 from kmirror.coordinator.group.classic_rebalance import GroupResult, OnCommitted, append_error
+from kmirror.coordinator.group.consumer_group_heartbeat import throw_if_heartbeat_is_invalid
 from kmirror.coordinator.group.consumer_group_manager import ASSIGNORS
 from kmirror.coordinator.group.consumer_group_patterns import Requester
 from kmirror.coordinator.group.coordinator_metadata_image import EMPTY_IMAGE, CoordinatorMetadataImage
@@ -197,36 +198,9 @@ class GroupCoordinator:
         self, request: ConsumerGroupHeartbeatRequest, api_version: int, requester: Requester
     ) -> ConsumerGroupHeartbeatResponse:
         """Handles one heartbeat of a member (KIP-848)."""
-        self._validate_consumer_heartbeat(request, api_version)
-        return await self._write(self._shard_of(request.group_id), lambda shard, _: shard.groups.consumer_heartbeat(request, requester))
-
-    def _validate_consumer_heartbeat(self, request: ConsumerGroupHeartbeatRequest, api_version: int) -> None:
-        """Raises INVALID_REQUEST or UNSUPPORTED_ASSIGNOR for a request that is invalid for any
-        group."""
-        if api_version >= 1 or request.member_epoch > 0 or request.member_epoch == -1:
-            _throw_if_empty(request.member_id, "MemberId can't be empty.")
-        _throw_if_empty(request.group_id, "GroupId can't be empty.")
-        _throw_if_empty(request.instance_id, "InstanceId can't be empty.")
-        _throw_if_empty(request.rack_id, "RackId can't be empty.")
-        if request.member_epoch == 0:
-            _throw_if(request.rebalance_timeout_ms == -1, "RebalanceTimeoutMs must be provided in first request.")
-            _throw_if(
-                request.topic_partitions is None or bool(request.topic_partitions), "TopicPartitions must be empty when (re-)joining."
-            )
-            _throw_if(
-                request.subscribed_topic_names is None and request.subscribed_topic_regex is None,
-                "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
-            )
-        elif request.member_epoch == -2:
-            _throw_if(request.instance_id is None, "InstanceId can't be null.")
-        else:
-            _throw_if(request.member_epoch < -2, "MemberEpoch is invalid.")
         assignors = [name for name in self._configs.broker.consumer_assignors if name in ASSIGNORS]
-        if request.server_assignor is not None and request.server_assignor not in assignors:
-            raise ApiException(
-                Errors.UNSUPPORTED_ASSIGNOR,
-                f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}.",
-            )
+        throw_if_heartbeat_is_invalid(request, api_version, assignors)
+        return await self._write(self._shard_of(request.group_id), lambda shard, _: shard.groups.consumer_heartbeat(request, requester))
 
     async def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
         self._check_group_id(group_id)
@@ -392,15 +366,6 @@ def _as_told(error: ApiException) -> ApiException:
     makes the client look for the coordinator again."""
     told = append_error(error.error)
     return error if told is error.error else ApiException(told)
-
-
-def _throw_if(condition: bool, message: str) -> None:
-    if condition:
-        raise ApiException(Errors.INVALID_REQUEST, message)
-
-
-def _throw_if_empty(text: str | None, message: str) -> None:
-    _throw_if(text is not None and not text.strip(), message)
 
 
 def _once(complete: Callable[[R], None], is_done: Callable[[], bool]) -> Callable[[R], None]:

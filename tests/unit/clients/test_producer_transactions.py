@@ -10,7 +10,8 @@ from support.clients.transaction_scene import TransactionScene
 
 from kmirror.clients.consumer.consumer_types import CommitFailedException
 from kmirror.clients.kafka_producer import ConsumerGroupMetadata, IllegalStateError, OffsetAndMetadata, ProducerRecord
-from kmirror.clients.transaction_manager import State, TransactionManager
+from kmirror.clients.transaction_manager import TransactionManager
+from kmirror.clients.transaction_states import State
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.wire.api_keys import ApiKeys
