@@ -18,11 +18,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from kmirror.common.errors import ApiException
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.logs.log_alignment import source_of_reset
-from kmirror.record.control_record import ControlRecordType
-from kmirror.record.record_batch import RecordBatch, next_batch_size
+from kmirror.record.record_batch import RecordBatch
 from kmirror.sim.disk import SimDisk
 from kmirror.sim.events import (
     START,
@@ -39,6 +37,7 @@ from kmirror.sim.events import (
     chain_of,
     digest_of,
 )
+from kmirror.sim.file_batches import decision_of, whole_batches
 from kmirror.sim.state_watch import States, StateWatch, read_all
 from kmirror.sim.topic_events import was_deletion_asked
 from kmirror.sim.topic_watch import METADATA_FOLDER, TopicWatch
@@ -78,7 +77,7 @@ class LogWatch:
     ) -> None:
         self.logs: dict[TopicPartition, list[Batch]] = {}
         self.is_starting = False
-        self.changed: Callable[[], object] = _nothing
+        self.changed: Callable[[], object] = lambda: None
         self.topics: TopicWatch | None = None
         self._cluster = cluster
         self._states = StateWatch(cluster)
@@ -125,7 +124,7 @@ class LogWatch:
         if partition is None:
             self._see_topics(path, data)
             return
-        batches = list(_batches(data))
+        batches = list(whole_batches(data))
         if partition.topic == MIRROR_STATE_TOPIC:
             for _, batch in batches:
                 for event in self._states.read(self._now_us(), batch):
@@ -138,7 +137,7 @@ class LogWatch:
 
     def _see_topics(self, path: str, data: bytes) -> None:
         if self.topics is not None and path.endswith(SUFFIX) and self._folder_of(path).startswith(METADATA_FOLDER):
-            for _, batch in _batches(data):
+            for _, batch in whole_batches(data):
                 for event in self.topics.read(self._now_us(), batch):
                     self._history.add(event)
 
@@ -267,7 +266,7 @@ class LogWatch:
 
     def _is_torn(self, path: str) -> bool:
         data = self._disk.contents(path) if path.endswith(SUFFIX) else b""
-        sound = [batch.size_in_bytes for _, batch in _batches(data) if batch.is_valid()]
+        sound = [batch.size_in_bytes for _, batch in whole_batches(data) if batch.is_valid()]
         return sum(sound) != len(data)
 
     # Inside
@@ -333,7 +332,7 @@ class LogWatch:
             path,
             position,
             len(data),
-            commits=_commits(batch),
+            commits=decision_of(batch),
         )
 
     def _drop(self, partition: TopicPartition, gone: Callable[[Batch], bool], cause: str) -> None:
@@ -362,7 +361,7 @@ class LogWatch:
             path = f"{folder}/{name}"
             data = self._disk.contents(path)
             end = 0
-            for start, record_batch in _batches(data):
+            for start, record_batch in whole_batches(data):
                 if not record_batch.is_valid() or (batches and record_batch.base_offset <= batches[-1].last_offset):
                     return batches, start
                 batch = self._batch(partition, batches[-1] if batches else None, record_batch, path, start)
@@ -397,28 +396,5 @@ class LogWatch:
 
     def _batches_in(self, folder: str) -> Iterator[RecordBatch]:
         for name in self._disk.names(folder):
-            for _, batch in _batches(self._disk.contents(f"{folder}/{name}")) if name.endswith(SUFFIX) else ():
+            for _, batch in whole_batches(self._disk.contents(f"{folder}/{name}")) if name.endswith(SUFFIX) else ():
                 yield batch
-
-
-def _batches(data: bytes) -> Iterator[tuple[int, RecordBatch]]:
-    position = 0
-    while True:
-        try:
-            size = next_batch_size(data, position)
-        except ApiException:
-            return
-        if size is None or position + size > len(data):
-            return
-        yield position, RecordBatch(data[position : position + size])
-        position += size
-
-
-def _commits(batch: RecordBatch) -> bool | None:
-    if not (batch.is_control and batch.is_transactional):
-        return None
-    return any(ControlRecordType.parse(record.key) is ControlRecordType.COMMIT for record in batch.records())
-
-
-def _nothing() -> None:
-    return None

@@ -37,10 +37,10 @@ import weakref
 from asyncio import events
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
-from kmirror.common.errors import KmirrorError
 from kmirror.runtime.system_ports import SeededRandom
+from kmirror.sim.loop_errors import SimulationBudgetError, SimulationStuckError, not_modelled
 from kmirror.sim.owners import Failure, NodeKilledError, Owner, current_owner, is_of_the_dead
 from kmirror.sim.steps import SimHandle, StepLabels, describe
 
@@ -51,18 +51,6 @@ UNSEEN_US = 1_000_000
 GC_STEPS = 50_000
 LINES_AT_ONCE = 256
 US_PER_S = 1_000_000
-
-
-class NotModelledError(KmirrorError):
-    """Code under simulation asked for something that the simulator does not have."""
-
-
-class SimulationStuckError(KmirrorError):
-    """Nothing is ready, no timer is set, and what was waited for has not happened."""
-
-
-class SimulationBudgetError(KmirrorError):
-    """More steps or more virtual time than allowed."""
 
 
 class SimLoop(asyncio.AbstractEventLoop):
@@ -400,16 +388,9 @@ class SimLoop(asyncio.AbstractEventLoop):
         """Nothing to do: there is no executor."""
 
 
-def _not_modelled(name: str) -> Callable[..., NoReturn]:
-    def refuse(*_args: object, **_named: object) -> NoReturn:
-        raise NotModelledError(f"the simulator does not model loop.{name}")
-
-    return refuse
-
-
 for _name in sorted(vars(asyncio.AbstractEventLoop)):
     if not _name.startswith("_") and _name not in vars(SimLoop):
-        setattr(SimLoop, _name, _not_modelled(_name))
+        setattr(SimLoop, _name, not_modelled(_name))
 
 new_loop: Callable[..., SimLoop] = SimLoop
 """Makes a loop; a type checker does not see that the methods above are there."""

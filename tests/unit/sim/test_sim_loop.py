@@ -11,7 +11,8 @@ import sys
 
 import pytest
 
-from kmirror.sim.loop import NotModelledError, SimLoop, SimulationBudgetError, SimulationStuckError
+from kmirror.sim.loop import SimLoop
+from kmirror.sim.loop_errors import NotModelledError, SimulationBudgetError, SimulationStuckError
 from kmirror.sim.runtime import SimRuntime, SimWorld
 
 ROOT = pathlib.Path(__file__).parents[3]
