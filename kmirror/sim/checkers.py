@@ -9,7 +9,7 @@ with what the logs hold at that moment (`Replay`).
     epochs        leader epochs never fall; the reset's epoch is above that of every mirrored batch,
                   including those that STOPPING cut
     alignment     after PREPARING no batch has an epoch above the last mirror epoch that the source
-                  stores (-1: no batch)
+                  stores (-1: no batch; `sim.alignment_checker`)
     transactions  STOPPING cuts to the LSO fixpoint and leaves no transaction open; it cuts more
                   only while the fetcher still follows its source (the state is written before the
                   fetcher is stopped)
@@ -38,6 +38,7 @@ from kmirror.common.sentinels import NO_EPOCH
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.mirror.mirror_state_machine import is_valid_transition
 from kmirror.sim.acknowledgements import Acknowledgements
+from kmirror.sim.alignment_checker import AlignmentChecker
 from kmirror.sim.events import (
     Acknowledged,
     Appended,
@@ -45,9 +46,7 @@ from kmirror.sim.events import (
     Converged,
     Event,
     History,
-    LastMirrorEpochWritten,
     LogKey,
-    MirrorDeletionAsked,
     MirrorStatesRead,
     Order,
     Recovered,
@@ -198,65 +197,6 @@ class _Epochs:
         return iter(())
 
 
-@dataclass(slots=True)
-class _Alignment:
-    """Checks that PREPARING cuts by the last mirror epoch that the source told meanwhile.
-
-    The source may forget it before MIRRORING is in force (its topic is deleted), so every epoch
-    that it could have told since PREPARING counts. A replica that was out of sync is cut when it
-    comes back; an empty one that is in sync is aligned. If the source tells none, or may tell none
-    because its mirror is being deleted, the batches that it has itself may stay (`preparing`).
-    """
-
-    shared: dict[Place, set[tuple[int, bytes]]] = field(default_factory=dict)
-    told: dict[Place, tuple[Place, str, int]] = field(default_factory=dict)
-    deleted: set[tuple[str, str]] = field(default_factory=set)
-
-    def see(self, event: Event, replay: Replay) -> Iterator[tuple[int, str]]:
-        if isinstance(event, MirrorDeletionAsked):
-            self.deleted.add((event.cluster, event.mirror_name))
-        if not isinstance(event, (StateWritten, LastMirrorEpochWritten)):
-            return
-        for place, (source, name, epoch) in self.told.items():
-            self.told[place] = (source, name, max(epoch, self._tells(source, name, place, replay)))
-        if isinstance(event, StateWritten) and replay.takes_effect:
-            yield from ((event.now_us, text) for text in self._state(event, replay))
-
-    def _state(self, event: StateWritten, replay: Replay) -> Iterator[str]:
-        place = replay.place(event.log)
-        cluster = replay.history.sources.get((place[0], event.mirror_name))
-        if event.state is State.PREPARING and cluster is not None:
-            self.deleted.discard((place[0], event.mirror_name))
-            source = (cluster, event.log.partition)
-            self.told.setdefault(place, (source, event.mirror_name, self._tells(source, event.mirror_name, place, replay)))
-            self.shared.setdefault(place, self._batches_at(source, replay))
-            return
-        _, _, epoch = self.told.pop(place, (place, "", NO_EPOCH))
-        shared = self.shared.pop(place, set())
-        if event.state is State.MIRRORING and replay.state(event.log) is State.PREPARING and cluster is not None:
-            may_stay = epoch == NO_EPOCH or (cluster, event.mirror_name) in self.deleted
-            if may_stay:
-                shared |= self._batches_at((cluster, event.log.partition), replay)
-            above = [
-                [batch for batch in replay.log(replica) if batch.leader_epoch > epoch and not (may_stay and batch.key in shared)]
-                for replica in replay.all_replicas(place)
-            ]
-            if above and all(above):
-                yield f"{event.log} starts mirroring with {above[0][0]}; the source's last mirror epoch is {epoch}"
-
-    def _batches_at(self, source: Place, replay: Replay) -> set[tuple[int, bytes]]:
-        return {batch.key for replica in replay.all_replicas(source) for batch in replay.log(replica)}
-
-    def _tells(self, source: Place, mirror_name: str, place: Place, replay: Replay) -> int:
-        mirrors_us = replay.has_state(source) and replay.history.sources.get((source[0], mirror_name)) == place[0]
-        can_tell = mirrors_us and source[0] not in replay.history.old
-        stored = replay.last_mirror_epoch(source, mirror_name) if can_tell else None
-        return NO_EPOCH if stored is None else stored
-
-    def end(self, replay: Replay) -> Iterator[tuple[int, str]]:
-        return iter(())
-
-
 def _transactions(event: Event, replay: Replay) -> Iterator[str]:
     if isinstance(event, Appended) and event.batch.reset_source is not None and replay.state(event.log) is State.STOPPING:
         opened = open_transactions(replay.log(event.log)) if not replay.is_copy(event) else {}
@@ -393,7 +333,7 @@ CHECKERS: dict[str, Callable[[], Rule]] = {
     "read-only": _ReadOnly,
     "offsets": lambda: _Each(_offsets),
     "epochs": _Epochs,
-    "alignment": _Alignment,
+    "alignment": AlignmentChecker,
     "transactions": lambda: _Each(_transactions),
     "reset": lambda: _Each(_reset),
     "states": _States,
