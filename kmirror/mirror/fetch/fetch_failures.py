@@ -24,6 +24,19 @@ from kmirror.storage.log_append import OffsetsOutOfOrderError
 
 REFUSED = "the source refuses to let us read the topic"
 CORRUPT_ANSWERS_UNTIL_FAILED = 2
+LEADER_ERRORS = frozenset(
+    {
+        Errors.NOT_LEADER_OR_FOLLOWER,
+        Errors.FENCED_LEADER_EPOCH,
+        Errors.UNKNOWN_LEADER_EPOCH,
+        Errors.UNKNOWN_TOPIC_OR_PARTITION,
+        Errors.UNKNOWN_TOPIC_ID,
+        Errors.LEADER_NOT_AVAILABLE,
+        Errors.REPLICA_NOT_AVAILABLE,
+        Errors.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Another broker leads the partition, or this one cannot serve it now."""
 _CORRUPT_ERRORS = frozenset({Errors.CORRUPT_MESSAGE, Errors.INVALID_RECORD, Errors.MESSAGE_TOO_LARGE})
 
 

@@ -43,7 +43,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kmirror.common.errors import Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.mirror.fetch.fetch_failures import REFUSED, FetchFailures
+from kmirror.mirror.fetch.fetch_failures import LEADER_ERRORS, REFUSED, FetchFailures
 from kmirror.mirror.fetch.fetched_mirror_partition import FetchedMirrorPartition, FetcherOwner
 from kmirror.mirror.fetch.fetcher_inquiries import FetcherInquiries
 from kmirror.mirror.fetch.fetcher_partitions import FetcherPartitions
@@ -64,19 +64,6 @@ ANY_EPOCH = 2**31 - 1
 THROTTLED_FETCHES_A_SECOND = 10
 OUT_OF_SIGHT_MS = 1_000
 """No topic is deleted, recreated and filled in less time."""
-
-_LEADER_ERRORS = frozenset(
-    {
-        Errors.NOT_LEADER_OR_FOLLOWER,
-        Errors.FENCED_LEADER_EPOCH,
-        Errors.UNKNOWN_LEADER_EPOCH,
-        Errors.UNKNOWN_TOPIC_OR_PARTITION,
-        Errors.UNKNOWN_TOPIC_ID,
-        Errors.LEADER_NOT_AVAILABLE,
-        Errors.REPLICA_NOT_AVAILABLE,
-        Errors.KAFKA_STORAGE_ERROR,
-    }
-)
 _log = logging.getLogger(__name__)
 
 
@@ -318,7 +305,7 @@ class MirrorFetcher:
         elif error is Errors.OFFSET_MOVED_TO_TIERED_STORAGE:
             _log.warning("%s: the source has offset %d in its remote storage only", partition.topic_partition, position.offset)
             self._partitions.inquire(partition, out_of_range(log, cleaned_until=partition.target.cleaned_until, local=True))
-        elif error in _LEADER_ERRORS:
+        elif error in LEADER_ERRORS:
             self._find_leader(partition, fetched)
         elif error is Errors.INCONSISTENT_TOPIC_ID:
             self._failures.reject(partition, "the source's topic has another id")
