@@ -9,6 +9,7 @@ got.
     offset_syncs, offset_sync_store when offsets are recorded, and how a group's offset is translated
     checkpoints                     which checkpoints are emitted, which group offsets are written
     config_sync, acl_sync, topic_creation
+    topic_creation_groups           topics that tasks make (topic.creation.*)
     connector_config, mirror_maker_config, flows
                                     every property, and the grammar of mm2.properties
     remote_cluster_utils            what clients ask of topic names and checkpoints

@@ -29,6 +29,7 @@ from kmirror.mirrormaker.herder.herder import BAD_REQUEST, HerderError
 from kmirror.mirrormaker.mirror_maker_config import BYTE_ARRAY_CONVERTER, CONNECTOR_CLASS_CONFIG, SINK_CONNECTOR, SOURCE_CONNECTOR
 from kmirror.mirrormaker.property_names import current_names
 from kmirror.mirrormaker.replication_policy import POLICIES
+from kmirror.mirrormaker.topic_creation_groups import unique_groups
 from kmirror.mirrormaker.transforms import VERSION, AliasConfig, alias_configs, other_version
 from kmirror.network.config_providers import ResolvedConfigs
 
@@ -171,7 +172,7 @@ def definitions(name: str) -> ConfigDef:
     """
     definition = connector_config_def(CLASSES[name])
     define = definition.define
-    define("topic.creation.groups", ConfigType.LIST, "", "Groups of rules for topics; MirrorMaker makes its topics itself.",
+    define("topic.creation.groups", ConfigType.LIST, "", "Groups of rules for topics that tasks make.", validator=unique_groups,
            importance=Importance.LOW)  # fmt: skip
     define("exactly.once.support", ConfigType.STRING, "requested", "Whether the connector may only run if it copies exactly once.",
            validator=valid_string("REQUESTED", "REQUIRED", ignore_case=True))  # fmt: skip

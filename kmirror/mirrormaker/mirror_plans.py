@@ -38,6 +38,7 @@ from kmirror.mirrormaker.herder.herder import HerderError
 from kmirror.mirrormaker.kept_running import Status, Work
 from kmirror.mirrormaker.mirror_maker_config import Transform
 from kmirror.mirrormaker.mirror_metrics import MirrorCheckpointMetrics, MirrorSourceMetrics, TaskOfMetrics
+from kmirror.mirrormaker.missing_topics import require_valid_topic_creation
 from kmirror.mirrormaker.source_connector import MirrorSourceConnector
 from kmirror.mirrormaker.source_records import RecordsConfig
 from kmirror.mirrormaker.source_task import MirrorSourceTask
@@ -113,17 +114,35 @@ class MirrorPlans:
         boundary_ms(config.originals, self._worker.offset_flush_interval_ms)
         if config.originals.get(REQUIRED_CONFIG, "").strip().lower() == "required" and not self._worker.is_exactly_once:
             raise ConfigError(f"Invalid value required for configuration {REQUIRED_CONFIG}: {_NOT_SUPPORTED}")
-        make = partial(MirrorSourceConnector, self._runtime, config)
-        return _plan(config, raw, make, self._source_task)
+        return self._plan(config, raw, partial(MirrorSourceConnector, self._runtime, config), self._source_task)
 
     def _checkpoint_plan(self, raw: Mapping[str, str], resolved: Mapping[str, str]) -> ConnectorPlan:
         config = MirrorCheckpointConfig(resolved, self._profile)
         _raise_wrong(validate_checkpoint(config.originals))
-        return _plan(config, raw, partial(MirrorCheckpointConnector, self._runtime, config), self._checkpoint_task)
+        return self._plan(config, raw, partial(MirrorCheckpointConnector, self._runtime, config), self._checkpoint_task)
 
     def _heartbeat_plan(self, raw: Mapping[str, str], resolved: Mapping[str, str]) -> ConnectorPlan:
         config = MirrorHeartbeatConfig(resolved, self._profile)
-        return _plan(config, raw, lambda _: MirrorHeartbeatConnector(self._runtime, config), self._heartbeat_task)
+        return self._plan(config, raw, lambda _: MirrorHeartbeatConnector(self._runtime, config), self._heartbeat_task)
+
+    def _plan(
+        self,
+        config: MirrorConnectorConfig,
+        props: Mapping[str, str],
+        make: Callable[[Callable[[], object]], Connector],
+        make_task: Callable[[Mapping[str, str], int, TaskContext], Work],
+    ) -> ConnectorPlan:
+        for activity in SCHEDULED[config.connector]:
+            config.interval_ms(activity)
+
+        def checked_make(reconfigure: Callable[[], object]) -> Connector:
+            # As in Connect: wrong rules for topics are no fault of a config that is put, but of a connector that begins.
+            require_valid_topic_creation(config, self._worker)
+            return make(reconfigure)
+
+        return ConnectorPlan(
+            config.connector_name, dict(props), checked_make, make_task, config.get_int("admin.timeout.ms"), is_source=not config.is_sink
+        )
 
     # Tasks, with the properties that the workers agreed on
 
@@ -204,19 +223,6 @@ def _measured(metrics: Measured[T], config: MirrorConnectorConfig, index: int, o
         yield
     finally:
         metrics.end(task)
-
-
-def _plan(
-    config: MirrorConnectorConfig,
-    props: Mapping[str, str],
-    make: Callable[[Callable[[], object]], Connector],
-    make_task: Callable[[Mapping[str, str], int, TaskContext], Work],
-) -> ConnectorPlan:
-    for activity in SCHEDULED[config.connector]:
-        config.interval_ms(activity)
-    return ConnectorPlan(
-        config.connector_name, dict(props), make, make_task, config.get_int("admin.timeout.ms"), is_source=not config.is_sink
-    )
 
 
 def _raise_wrong(wrong: Mapping[str, str]) -> None:

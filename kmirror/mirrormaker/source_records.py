@@ -28,6 +28,7 @@ from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord
 from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.mirrormaker.connect_offsets import SourceOffsets, SourcePartition
 from kmirror.mirrormaker.error_handling import described_record
+from kmirror.mirrormaker.missing_topics import MissingTopics, TopicCreationConfig
 from kmirror.mirrormaker.task_transactions import TaskTransactions
 from kmirror.mirrormaker.transforming import Transforming, producer_record
 from kmirror.mirrormaker.transforms import Failed, source_record
@@ -66,6 +67,7 @@ class RecordsConfig:
     transactional_id: str | None = None
     transaction_ms: int = 0
     transforming: Transforming | None = None
+    topic_creation: TopicCreationConfig | None = None
 
 
 class SourceRecordWriter:
@@ -82,6 +84,7 @@ class SourceRecordWriter:
         writes_to: Callable[[str], object] = lambda _: None,
     ) -> None:
         self._writes_to = writes_to
+        self._missing = MissingTopics(runtime, name, config.topic_creation)
         self._topics: set[str] = set()
         self._runtime = runtime
         self._name = name
@@ -132,6 +135,8 @@ class SourceRecordWriter:
             self._topics.add(made.topic)
             self._writes_to(made.topic)
         with self._noting_failure():
+            if self._missing.is_required(made.topic):
+                await self._missing.make(made.topic)
             if transactions is not None:
                 await transactions.begin()
             try:
@@ -199,6 +204,7 @@ class SourceRecordWriter:
             producer_ms = 0 if self._transactions is None else self._config.flush_timeout_ms
             closing.push_async_callback(self._producer.close, timeout_ms=producer_ms)
             closing.push_async_callback(self._scope.cancel)
+            closing.callback(self._missing.close)
             try:
                 async with asyncio.timeout(self._config.flush_timeout_ms / 1000):
                     if self._transactions is None:

@@ -8,6 +8,7 @@ from typing import Final
 
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.cycles import SourceAndTarget
+from kmirror.mirrormaker.missing_topics import TopicCreationConfig
 from kmirror.mirrormaker.offset_syncs import OFFSET_LAG_MAX_DEFAULT
 from kmirror.mirrormaker.replication_policy import ReplicationPolicy
 from kmirror.mirrormaker.transforming import Transforming
@@ -21,7 +22,7 @@ class SourceTaskConfig:
     """What a task needs. `consumer`, `producer` and `sync_producer` are settings of clients; without
     a `sync_producer` there are no offset syncs. A `transactional_id` asks for exactly once, in
     transactions that last `transaction_ms` (0: one each poll). Batches are passed on unless records are
-    `transforming`. Times are ms.
+    `transforming`. Topics are made before they are written to with `topic_creation`. Times are ms.
     """
 
     connector: str
@@ -39,6 +40,7 @@ class SourceTaskConfig:
     transactional_id: str | None = None
     transaction_ms: int = 0
     transforming: Transforming | None = None
+    topic_creation: TopicCreationConfig | None = None
 
 
 @dataclass

@@ -21,6 +21,7 @@ from kmirror.mirrormaker.batches_on_way import BatchesOnWay
 from kmirror.mirrormaker.connect_offsets import NOTHING_STORED, SourceOffsets, record_source
 from kmirror.mirrormaker.herder.connector_plan import TaskContext
 from kmirror.mirrormaker.mirror_metrics import MirrorSourceMetrics
+from kmirror.mirrormaker.missing_topics import MissingTopics
 from kmirror.mirrormaker.offset_sync_sender import OffsetSyncSender
 from kmirror.mirrormaker.sent_runs import SentBatch, SentRun, Written, neighbours
 from kmirror.mirrormaker.source_task_config import SourceTaskConfig, TaskProgress
@@ -87,11 +88,12 @@ class SourceTaskLife:
             offset_lag_max=config.offset_lag_max,
             buffer_memory=settings.buffer_memory,
         )
+        self._missing = MissingTopics(runtime, f"{config.flow}|{config.connector}", config.topic_creation)
         self._transformed: TransformedCopying | None = None
         if config.transforming is not None:
             self._transformed = TransformedCopying(
-                config.flow.source, *config.transforming, self._producer, self._submitted, self._transactions, self, context.writes_to
-            )
+                config.flow.source, *config.transforming, self._producer, self._submitted, self._transactions, self, context.writes_to, self._missing
+            )  # fmt: skip
         self._failure: Exception | None = None
         self._polls_of_records = 0
         self._committing = asyncio.Lock()
@@ -190,6 +192,7 @@ class SourceTaskLife:
             closing.push_async_callback(self._producer.close, timeout_ms=producer_ms)
             closing.push_async_callback(self._consumer.close, timeout_ms=0)
             closing.push_async_callback(self._scope.cancel)
+            closing.callback(self._missing.close)
             try:
                 if self._started:
                     async with asyncio.timeout(self._config.offset_flush_timeout_ms / 1000):
@@ -291,6 +294,9 @@ class SourceTaskLife:
         """Gives batches to the producer. `upstreams` are the offsets of each one's records at the
         source, `newest_ms` the times of their newest records.
         """
+        remote = self._remote(partition)
+        if self._missing.is_required(remote.topic):
+            await self._missing.make(remote.topic)
         transactions = self._transactions
         if self._on_way.is_full:
             await self._on_way.until_drained()
@@ -300,7 +306,6 @@ class SourceTaskLife:
         else:
             submitted = [None] * len(batches)
         sizes = [batch.size_in_bytes for batch in batches]
-        remote = self._remote(partition)
         run = SentRun(partition, remote, list(map(SentBatch, upstreams, newest_ms, sizes, submitted)))
         self._on_way.sent(run)
         try:

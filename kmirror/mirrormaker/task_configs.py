@@ -29,6 +29,7 @@ from kmirror.mirrormaker.connector_config import (
 )
 from kmirror.mirrormaker.heartbeats import HeartbeatTaskConfig
 from kmirror.mirrormaker.herder.connect_protocol import is_task_number
+from kmirror.mirrormaker.missing_topics import topic_creation_config
 from kmirror.mirrormaker.source_records import RecordsConfig
 from kmirror.mirrormaker.source_task_config import SourceTaskConfig
 from kmirror.mirrormaker.task_transactions import boundary_ms, transactional_id
@@ -105,6 +106,7 @@ def source_task_config(config: MirrorSourceConfig, worker: WorkerConfig, index: 
         offset_flush_timeout_ms=worker.offset_flush_timeout_ms,
         transactional_id=_transactional_id(config, worker, index),
         transaction_ms=boundary_ms(config.originals, worker.offset_flush_interval_ms),
+        topic_creation=topic_creation_config(config, worker, index),
     )
 
 
@@ -151,4 +153,5 @@ def _records_config(config: MirrorConnectorConfig, worker: WorkerConfig, index: 
         flush_timeout_ms=worker.offset_flush_timeout_ms,
         transactional_id=_transactional_id(config, worker, index),
         transaction_ms=boundary_ms(config.originals, worker.offset_flush_interval_ms),
+        topic_creation=topic_creation_config(config, worker, index),
     )

@@ -12,8 +12,8 @@ written, and reads the rest again.) Offset syncs name the place where a record w
 as Apache's do: groups of a topic whose records are sent to several topics or to other partitions cannot be
 translated.
 
-A topic that is not there is made by the target's broker, with its defaults, if it does so
-(auto.create.topics.enable). If not, the task waits for it.
+A topic that is not there is made first if the connector has `topic.creation.*` (`missing_topics`). Else it is made
+by the target's broker, with its defaults, if it does so (auto.create.topics.enable); if not, the task waits for it.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.connect_offsets import record_source
 from kmirror.mirrormaker.error_handling import RecordErrors, described_headers, described_record
+from kmirror.mirrormaker.missing_topics import MissingTopics
 from kmirror.mirrormaker.submitted_records import Submitted, SubmittedRecords
 from kmirror.mirrormaker.task_transactions import TaskTransactions
 from kmirror.mirrormaker.transforming import producer_record
@@ -93,6 +94,7 @@ class TransformedCopying:
         transactions: TaskTransactions[TopicPartition] | None,
         copier: Copier,
         writes_to: Callable[[str], object],
+        missing: MissingTopics,
     ) -> None:
         self._source = source
         self._chain = chain
@@ -102,6 +104,7 @@ class TransformedCopying:
         self._transactions = transactions
         self._copier = copier
         self._writes_to = writes_to
+        self._missing = missing
         self._topics: set[str] = set()
 
     async def copy(self, partition: TopicPartition, remote: TopicPartition, records: Iterable[Record]) -> int:
@@ -134,6 +137,8 @@ class TransformedCopying:
         if made.topic not in self._topics:
             self._topics.add(made.topic)
             self._writes_to(made.topic)
+        if self._missing.is_required(made.topic):
+            await self._missing.make(made.topic)
         wanted = producer_record(made)
         transactions = self._transactions
         if transactions is not None:

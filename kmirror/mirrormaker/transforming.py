@@ -4,7 +4,6 @@ records go on as they are.
 
 from __future__ import annotations
 
-import logging
 from typing import NamedTuple
 
 from kmirror.clients.produce_result import ProducerRecord
@@ -13,8 +12,6 @@ from kmirror.mirrormaker.connector_config import MirrorConnectorConfig
 from kmirror.mirrormaker.error_handling import ErrorCounts, ErrorSettings, RecordErrors
 from kmirror.mirrormaker.transforms import Chain, Made, changes_headers, make_chain
 from kmirror.mirrormaker.worker_config import WorkerConfig
-
-_log = logging.getLogger(__name__)
 
 
 class Transforming(NamedTuple):
@@ -32,12 +29,6 @@ def transforming(config: MirrorConnectorConfig, worker: WorkerConfig, index: int
     """Of the task with this number. Records are looked at one by one if there are transformations, if the
     connector's converter of headers changes them, and if one that cannot be written is to be skipped.
     """
-    unread = sorted(name for name in config.originals if name.startswith("topic.creation.") and name != "topic.creation.enable")
-    if config.get_list("transforms") and unread:
-        _log.warning(
-            "[%s] %s is not read: a topic that a transformation names is made by the target's broker, with its defaults",
-            config.entity_label, ", ".join(unread),
-        )  # fmt: skip
     tolerates_all = config.get_string("errors.tolerance") == "all"
     if not config.get_list("transforms") and not changes_headers(config.originals.get("header.converter")) and not tolerates_all:
         return None

@@ -60,6 +60,7 @@ def _definition() -> ConfigDef:
     define("offset.flush.interval.ms", ConfigType.LONG, "60000", validator=at_least(1))
     define("offset.flush.timeout.ms", ConfigType.LONG, "5000", validator=at_least(0))
     define("group.id", ConfigType.STRING)
+    define("topic.creation.enable", ConfigType.BOOLEAN, "true")
     define(SUPPORT_CONFIG, ConfigType.STRING, "disabled", validator=valid_string("disabled", "preparing", "enabled", ignore_case=True))
     return definition
 
@@ -85,6 +86,7 @@ class WorkerConfig(AbstractConfig):
         self.offset_flush_interval_ms = self.get_int("offset.flush.interval.ms")
         self.offset_flush_timeout_ms = self.get_int("offset.flush.timeout.ms")
         self.group_id = self.get_string("group.id") or ""
+        self.topic_creation_enable = self.get_bool("topic.creation.enable")
         self.header_converter = props.get("header.converter") or self.default_header_converter
         self.is_exactly_once = not is_sink and (self.get_string(SUPPORT_CONFIG) or "").lower() == "enabled"
         """`preparing` copies at least once: it is for workers that do not know transactions yet. A sink

@@ -214,7 +214,8 @@ def odd(aliases: Mapping[str, str]) -> list[Ask | Until]:
           for version in ("4.3.0", "1.0", "latest", "")),
         *(Ask("PUT", f"{path}/validate", given | change) for change in (
             {"connector.class": None}, {"connector.class": ""}, {"connector.class": " MirrorHeartbeatConnector "}, {"tasks.max": "-1"},
-            {"config.action.reload": "x"}, {"topic.creation.groups": "g"}, {"exactly.once.support": "required"}, {"name": "a/b"},
+            {"config.action.reload": "x"}, {"topic.creation.groups": "g"}, {"topic.creation.groups": "g, g"},
+            {"topic.creation.groups": "g", "topic.creation.g.include": "(", "topic.creation.default.partitions": "0"}, {"exactly.once.support": "required"}, {"name": "a/b"},
             {"transaction.boundary.interval.ms": "0"}, {"errors.retry.timeout": "x"}, {"heartbeats.topic.replication.factor": "0"},
             {"value.converter": ""}, {"connector.plugin.version": "[4.0,5.0)"}, {"security.protocol": "x"})),
         *(step for name, quoted in names.items() for step in (

@@ -1,7 +1,8 @@
 """Apache Kafka's MirrorMaker 2 and `connect-mirror-maker` with the same transformations: one workload, the same
 topics behind them.
 
-Tombstones of one topic are dropped, topics get another name, and each record a header. Target topics are
+Tombstones of one topic are dropped, topics get another name, and each record a header. The topics that records
+are routed to are made as `topic.creation.*` says. Target topics are
 equal record by record, and so are heartbeats, which the same transformations work on. Without exactly-once
 support, the newest offset sync and checkpoint of each partition are equal, too, and where a group goes on; with
 it, which syncs there are depends on when transactions end.
@@ -21,6 +22,7 @@ import confluent_kafka as ck
 import pytest
 from confluent_kafka.admin import AdminClient
 from support.mirrormaker.compared_programs import APACHES, OURS, Cluster, Copy, Flow, Programs, properties_of
+from support.mirrormaker.embedded_flows import config_of
 from support.mirrormaker.logs_compared import QUIET, Row, is_dense, make_topics, produce, read, rows
 from support.mirrormaker.mirror_makers import apache_mirror_maker_2, our_mirror_maker_2
 from support.waiting import REACHED_S
@@ -54,6 +56,19 @@ CHAIN = {
     "predicates.dead.pattern": r".*\.dead",
     "header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter",
 }
+MADE = {
+    "topic.creation.groups": "parcels,none",
+    "topic.creation.default.replication.factor": "1",
+    "topic.creation.default.partitions": "2",
+    "topic.creation.default.include": "nothing",
+    "topic.creation.default.retention.ms": "777",
+    "topic.creation.parcels.include": r".*\.via\..*",
+    "topic.creation.parcels.exclude": r".*\.orders",
+    "topic.creation.parcels.segment.ms": "888888",
+    "topic.creation.none.partitions": "9",
+}
+"""The topics that records are routed to are made as each program reads this."""
+MADE_CONFIGS = ("retention.ms", "segment.ms")
 SETTINGS = {"topics": "orders, parcels", "groups": "end", "offset.lag.max": "10"}
 BROKEN = dict(one.split("=", 1) for one in os.environ.get("KMIRROR_BROKEN", "").split() if one)
 
@@ -83,9 +98,8 @@ def without_headers(logs: dict[int, list[Row]]) -> dict[int, list[Row]]:
 def test_both_make_the_same_of_each_record(tmp_path: pathlib.Path, support: str) -> None:
     with EmbeddedCluster(config=BROKER) as source, EmbeddedCluster(config=BROKER) as target:
         a, b = source.bootstrap_servers, target.bootstrap_servers
-        flow = Flow(Cluster("a", a), Cluster("b", b), CHAIN, {"exactly.once.source.support": support})
+        flow = Flow(Cluster("a", a), Cluster("b", b), CHAIN | MADE, {"exactly.once.source.support": support})
         make_topics(a, TOPICS)
-        make_topics(b, {Copy(flow, program).remote(name): count for program in (APACHES, OURS) for name, count in ROUTED.items()})
         for first in (0, 150):
             for name in TOPICS:
                 produce(a, name, 150, partitions=2, first=first)
@@ -173,6 +187,7 @@ def compare(theirs: Copy, ours: Copy, expected: dict[str, dict[int, list[Row]]])
     their_logs, our_logs = theirs.records(ROUTED, isolation), ours.records(ROUTED, isolation)
     assert {topic: rows(one) for topic, one in our_logs.items()} == {topic: rows(one) for topic, one in their_logs.items()}
     assert {topic: without_headers(rows(one)) for topic, one in our_logs.items()} == expected
+    assert made(theirs) == made(ours) == {"via.orders": (2, "777", "604800000"), "via.parcels": (2, "604800000", "888888")}
     headers = {header for logs in rows(our_logs["via.orders"]).values() for row in logs for header in row.headers}
     assert {("team", b"red"), ("null", None), ("empty", b"")} <= headers and ("n", b"1") not in headers
     if not theirs.flow.is_exactly_once:
@@ -185,6 +200,16 @@ def compare(theirs: Copy, ours: Copy, expected: dict[str, dict[int, list[Row]]])
         left = read(copy.flow.target.servers, copy.remote("orders"), 2)
         assert left == {0: [], 1: []}, f"{copy}: records that were not routed"
         assert copy.remote("dead") not in AdminClient({"bootstrap.servers": copy.flow.target.servers, **QUIET}).list_topics().topics
+
+
+def made(copy: Copy) -> dict[str, tuple[int | str, ...]]:
+    """Partitions and configs of the topics that records are routed to."""
+    servers = copy.flow.target.servers
+    topics = AdminClient({"bootstrap.servers": servers, **QUIET}).list_topics(timeout=REACHED_S).topics
+    return {
+        name: (len(topics[copy.remote(name)].partitions), *(config_of(servers, copy.remote(name), one) for one in MADE_CONFIGS))
+        for name in ROUTED
+    }
 
 
 def placed(copy: Copy) -> set[tuple[str, int, int, int]]:

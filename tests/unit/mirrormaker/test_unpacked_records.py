@@ -7,9 +7,11 @@ import logging
 import pytest
 
 from kmirror.clients.consumer.consumer_types import ConsumedBatch, ConsumerRecord, ConsumerRecords, FetchedBatches
+from kmirror.common.errors import ConfigError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.connector_config import MirrorSourceConfig
 from kmirror.mirrormaker.error_handling import ErrorCounts, described_headers, described_record
+from kmirror.mirrormaker.missing_topics import require_valid_topic_creation
 from kmirror.mirrormaker.transformed_copying import unpacked
 from kmirror.mirrormaker.transforming import Transforming, producer_record, transforming
 from kmirror.mirrormaker.transforms import Made
@@ -40,10 +42,24 @@ def test_batches_are_unpacked_only_if_something_is_to_be_done() -> None:
     assert made is not None and len(made.chain.stages) == 1 and made.errors.tolerates_all
 
 
-def test_what_is_not_read_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_topic_creation_that_a_worker_does_not_read_is_told_and_what_is_wrong_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    def required(enabled: str, **props: str) -> None:
+        config = MirrorSourceConfig(CONFIG | {f"topic.creation.{name.replace('_', '.')}": value for name, value in props.items()})
+        require_valid_topic_creation(config, WorkerConfig(STORAGE | {"topic.creation.enable": enabled}))
+
+    sizes = {"default_partitions": "3", "default_replication_factor": "1"}
     with caplog.at_level(logging.WARNING):
-        of_connector(transforms="f", transforms_f_type="Filter", topic_creation_default_partitions="3")
-    assert "topic.creation.default.partitions is not read" in caplog.text
+        required("true")
+        required("true", **sizes)
+        assert not caplog.records
+        required("false", default_partitions="3")
+        required("true", groups="default", **sizes)
+    assert [record.getMessage() for record in caplog.records] == [
+        "[A->B|c] topic.creation.* is not read: the worker has topic.creation.enable=false",
+        "[A->B|c] 'default' topic creation group always exists and does not need to be listed explicitly",
+    ]
+    with pytest.raises(ConfigError, match=r'Missing required configuration "topic.creation.default.replication.factor"'):
+        required("true", default_partitions="3")
 
 
 def test_records_below_the_position_and_markers_are_left_out() -> None:
