@@ -23,6 +23,7 @@ _END: Final = rf"(?=(?:\r\n|[{_LINE_ENDS}])?\Z)"
 _HORIZONTAL: Final = r" \t\xa0\u1680\u180e\u2000-\u200a\u202f\u205f\u3000"
 _VERTICAL: Final = r"\n\x0b\f\r\x85\u2028\u2029"
 _FLAGS: Final = re.compile(r"\(\?([A-Za-z]*)(?:-([A-Za-z]+))?([:)])")
+_QUOTE: Final = re.compile(r"\\(?:Q(.*?)(?:\\E|\Z)|.)", re.DOTALL)
 _QUANTIFIER: Final = re.compile(r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})[?+]?")
 _GROUP_START: Final = re.compile(r"\((?:\?(?:[:=!>]|<[=!]|<([A-Za-z][A-Za-z0-9]*)>))?")
 _PROPERTIES: Final = {
@@ -33,6 +34,8 @@ _PROPERTIES: Final = {
 _CONTROL: Final = {"t": r"\t", "n": r"\n", "r": r"\r", "f": r"\f", "a": r"\x07", "e": r"\x1b"}
 _SETS: Final = {"d": "0-9", "w": "A-Za-z0-9_", "s": r" \t\n\x0b\f\r", "h": _HORIZONTAL, "v": _VERTICAL}
 _ANY: Final = r"[\s\S]"
+_ASSERTIONS: Final = (r"\A", r"\Z", r"\b", r"\B")
+"""Python repeats them only in a group."""
 
 
 def compile_pattern_list(patterns: Sequence[str], *, config: str) -> re.Pattern[str] | None:
@@ -53,7 +56,7 @@ def translate(pattern: str) -> str:
     """Returns the same expression for Python's `re` with `re.ASCII`."""
     translator = _Translator(pattern)
     text = translator.alternatives(frozenset())
-    if translator.position < len(pattern):
+    if translator.position < len(translator.pattern):
         raise _SyntaxError(f"Unmatched closing ')' near index {translator.position}")
     return text
 
@@ -64,7 +67,7 @@ class _SyntaxError(KmirrorError):
 
 class _Translator:
     def __init__(self, pattern: str) -> None:
-        self.pattern = pattern
+        self.pattern = _unquoted(pattern)
         self.position = 0
 
     def alternatives(self, outer: frozenset[str]) -> str:
@@ -88,7 +91,8 @@ class _Translator:
                 self._close()
             else:
                 piece = _scoped(outer, flags, self._atom(flags))
-            current += piece + self._quantifier()
+            quantifier = self._quantifier()
+            current += f"(?:{piece}){quantifier}" if quantifier and piece in _ASSERTIONS else piece + quantifier
         return "|".join([*done, current])
 
     def _quantifier(self) -> str:
@@ -143,8 +147,6 @@ class _Translator:
 
     def _escape(self) -> str:
         """Translates what follows a backslash outside of a class."""
-        if self._take("Q"):
-            return f"(?:{re.escape(self._quoted())})"
         simple = {"A": r"\A", "Z": _END, "z": r"\Z", "b": r"\b", "B": r"\B", "R": _LINE_BREAK}
         for name, text in simple.items():
             if self._take(name):
@@ -159,12 +161,6 @@ class _Translator:
             return rf"(?:\{match[0]})"
         text, is_set = self._escaped_set_or_char()
         return f"[{text}]" if is_set else text
-
-    def _quoted(self) -> str:
-        end = self.pattern.find("\\E", self.position)
-        text = self.pattern[self.position :] if end < 0 else self.pattern[self.position : end]
-        self.position = len(self.pattern) if end < 0 else end + 2
-        return text
 
     def _escaped_set_or_char(self) -> tuple[str, bool]:
         """Returns the inside of a class, or one character (escaped), and which of both it is."""
@@ -241,8 +237,6 @@ class _Translator:
 
     def _class_item(self) -> tuple[str, bool]:
         """Returns one character, range or set; True for a set that begins with `^`."""
-        if self._take("\\Q"):
-            return "".join(map(re.escape, self._quoted())), False
         first, is_set = self._class_char()
         if is_set:
             return first, first.startswith("^")
@@ -260,6 +254,23 @@ class _Translator:
             return self._escaped_set_or_char()
         self.position += 1
         return re.escape(self.pattern[self.position - 1]), False
+
+
+def _unquoted(pattern: str) -> str:
+    r"""Escapes what stands between `\Q` and `\E`, one character after the other: as in Java, a quantifier behind
+    it is that of its last character.
+    """
+    done, position = "", 0
+    while (match := _QUOTE.search(pattern, position)) is not None:
+        if match[1] is None:  # another escape
+            done += pattern[position : match.end()]
+        else:
+            done += pattern[position : match.start()] + "".join(
+                f"\\x{ord(one):02x}" if one.isdigit() and one.isascii() else one if one.isalpha() or not one.isascii() else f"\\{one}"
+                for one in match[1]
+            )
+        position = match.end()
+    return done + pattern[position:]
 
 
 def _union(simple: str, nested: Sequence[str]) -> str:

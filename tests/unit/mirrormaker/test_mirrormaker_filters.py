@@ -63,6 +63,8 @@ def test_fi3_excluded_configs_and_defaults_of_the_source() -> None:
         ("(?i:a)b", ["Ab"], ["AB"]),
         ("(?i)a(?-i)b", ["Ab"], ["AB"]),
         (r"\Qa.b*\E.", ["a.b*x"], ["axb*x"]),
+        (r"\Qa.b1\E?-[\Q^]\E]", ["a.b-^", "a.b1-]"], ["-^", "axb-]"]),
+        (r"\A?a\Z{1}", ["a"], ["aa"]),
         (r"\p{Upper}\p{Digit}+", ["A12"], ["a12"]),
         ("[a-c&&[^b]]+", ["ac"], ["b", "abc"]),
         ("[a[xy]]", ["a", "x"], ["[", "z"]),
