@@ -17,15 +17,23 @@ target, after the producer's own retries, ends the task with that error; its own
 starts it again. A task that is cancelled waits offset.flush.timeout.ms for what is on its way, and
 stores its offsets.
 
+With errors.tolerance=all, and nothing to be done to records, batches go on whole until the target refuses
+one. Then a new life begins before that batch, and copies record by record for a while, so that only the
+records that fail are skipped. What had left behind the batch comes twice. A batch that is too large for the
+topic is split by the producer, and the rest of it written, before anything is known: so then the task stays
+careful, or each such batch would come twice.
+
 Sources before Kafka 0.11 format 2: records of message formats 0 and 1 are polled one by one and
 packed into batches.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Final
 
+from kmirror.common.errors import ApiException, Errors
 from kmirror.mirrormaker.connect_offsets import SourceOffsets
 from kmirror.mirrormaker.herder.connector_plan import TaskContext
 from kmirror.mirrormaker.mirror_metrics import MirrorSourceMetrics
@@ -33,6 +41,9 @@ from kmirror.mirrormaker.source_task_config import SourceTaskConfig, TaskProgres
 from kmirror.mirrormaker.source_task_life import SourceTaskLife
 from kmirror.runtime.api import Runtime
 
+_log = logging.getLogger(__name__)
+CAREFUL_POLLS: Final = 64
+FOR_EVER: Final = 2**63
 OWN_TASK: Final = TaskContext()
 """Of a task without a worker."""
 
@@ -59,9 +70,27 @@ class MirrorSourceTask:
         """Copies until it is cancelled; raises what the target refused. `heard` is called while the
         source answers.
         """
-        life = SourceTaskLife(self._runtime, self.config, self._offsets, self._metrics, self.progress, self._context)
+        careful_polls = 0
+        while True:
+            life = SourceTaskLife(
+                self._runtime, self.config, self._offsets, self._metrics, self.progress, self._context, careful_polls=careful_polls
+            )
+            try:
+                await life.start()
+                careful_polls = await self._until_refused(life, heard)
+            finally:
+                await life.end()
+
+    async def _until_refused(self, life: SourceTaskLife, heard: Callable[[], object]) -> int:
+        """Copies until the target refuses a batch that it may refuse; returns for how many polls to be careful.
+        Raises anything else.
+        """
         try:
-            await life.start()
             await life.copy(heard)
-        finally:
-            await life.end()
+        except ApiException as error:
+            if not life.may_be_refused:
+                raise
+            _log.warning("[%s] The target refuses a batch, so records are copied one by one for a while: %s", self.config.flow, error)
+            if life.has_failed and error.error is Errors.MESSAGE_TOO_LARGE:
+                return FOR_EVER
+        return CAREFUL_POLLS

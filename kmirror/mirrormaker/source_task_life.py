@@ -53,7 +53,10 @@ class SourceTaskLife:
         metrics: MirrorSourceMetrics,
         progress: TaskProgress,
         context: TaskContext,
+        *,
+        careful_polls: int = 0,
     ) -> None:
+        """So many polls, of those that bring any, are copied record by record: the target refused a batch."""
         self._runtime = runtime
         self._config = config
         self._context = context
@@ -90,9 +93,11 @@ class SourceTaskLife:
         )
         self._missing = MissingTopics(runtime, f"{config.flow}|{config.connector}", config.topic_creation)
         self._transformed: TransformedCopying | None = None
-        if config.transforming is not None:
+        self._careful_polls = careful_polls
+        if config.transforming is not None and not (config.transforming.only_tolerates and self._transactions is not None):
+            chain, errors, _ = config.transforming
             self._transformed = TransformedCopying(
-                config.flow.source, *config.transforming, self._producer, self._submitted, self._transactions, self, context.writes_to, self._missing
+                config.flow.source, chain, errors, self._producer, self._submitted, self._transactions, self, context.writes_to, self._missing
             )  # fmt: skip
         self._failure: Exception | None = None
         self._polls_of_records = 0
@@ -162,9 +167,24 @@ class SourceTaskLife:
             if self._transactions is not None and self._transactions.is_due:
                 await self._end_transaction()
 
+    @property
+    def may_be_refused(self) -> bool:
+        """Whether batches go on whole although the target may refuse some of their records: then those are to
+        be copied one by one, in a careful life.
+        """
+        transforming = self._config.transforming
+        return transforming is not None and transforming.only_tolerates and self._transformed is not None and not self._careful_polls
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the target refused what had been sent."""
+        return self._failure is not None
+
     async def _copy_fetched(self, fetched: list[FetchedBatches] | ConsumerRecords) -> None:
-        if self._transformed is not None:
+        if self._transformed is not None and not self.may_be_refused:
             await self._transform(self._transformed, fetched)
+            if self._careful_polls and fetched:
+                self._careful_polls -= 1
             return
         if isinstance(fetched, ConsumerRecords):
             for partition in fetched.partitions():

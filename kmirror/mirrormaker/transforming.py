@@ -15,8 +15,11 @@ from kmirror.mirrormaker.worker_config import WorkerConfig
 
 
 class Transforming(NamedTuple):
+    """`only_tolerates`: records go on as they are, and one by one only where the target refuses some."""
+
     chain: Chain
     errors: RecordErrors
+    only_tolerates: bool = False
 
 
 def producer_record(made: Made) -> ProducerRecord:
@@ -30,8 +33,9 @@ def transforming(config: MirrorConnectorConfig, worker: WorkerConfig, index: int
     connector's converter of headers changes them, and if one that cannot be written is to be skipped.
     """
     tolerates_all = config.get_string("errors.tolerance") == "all"
-    if not config.get_list("transforms") and not changes_headers(config.originals.get("header.converter")) and not tolerates_all:
+    changes = bool(config.get_list("transforms")) or changes_headers(config.originals.get("header.converter"))
+    if not changes and not tolerates_all:
         return None
     chain = make_chain(config.originals, worker.header_converter)
     settings = ErrorSettings(tolerates_all, config.get_bool("errors.log.enable"), config.get_bool("errors.log.include.messages"))
-    return Transforming(chain, RecordErrors(f"{config.connector_name}-{index}", settings, counts, clock))
+    return Transforming(chain, RecordErrors(f"{config.connector_name}-{index}", settings, counts, clock), not changes)

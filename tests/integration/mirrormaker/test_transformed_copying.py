@@ -7,11 +7,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import confluent_kafka as ck
 import pytest
-from support.mirrormaker.embedded_flows import clusters
+from support.mirrormaker.embedded_flows import clusters, set_topic_config
 from support.mirrormaker.logs_compared import EPOCH_MS, QUIET, Row, make_topics, produce, read, rows
 from support.mirrormaker.source_tasks import CONNECTOR, Pair, pair
 from support.waiting import REACHED_S
@@ -19,6 +20,7 @@ from support.waiting import REACHED_S
 from kmirror.common.errors import KmirrorError
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.mirrormaker import source_task
 from kmirror.mirrormaker.connect_offsets import offset_key, record_source
 from kmirror.mirrormaker.error_handling import ErrorCounts, ErrorHandlingMetrics, ErrorSettings, RecordErrors
 from kmirror.mirrormaker.source_task_config import SourceTaskConfig
@@ -182,6 +184,59 @@ async def test_with_tolerance_a_record_that_is_too_large_is_skipped(at: str) -> 
             await until(lambda: clusters.stored().get(offset_key(CONNECTOR, record_source("A", P0))) == 39)
         assert [row.value for row in plain(read(clusters.b, "small")[0])] == [value for value in values if len(value) < 5_000]
         assert (counts.failures, counts.errors, counts.skipped) == (4, 0, 0)
+
+
+def tolerant(clusters: Pair, **changes: Any) -> tuple[SourceTaskConfig, ErrorCounts]:
+    """A task with errors.tolerance=all, and nothing else to be done to records."""
+    config, counts = transformed(clusters, {}, ErrorSettings(tolerates_all=True, log=True), **changes)
+    assert config.transforming is not None
+    return replace(config, transforming=config.transforming._replace(only_tolerates=True)), counts
+
+
+@pytest.mark.parametrize("transactional_id", [None, "A-mm2-c-0"])
+async def test_with_tolerance_alone_batches_go_on_whole_while_nothing_fails(transactional_id: str | None) -> None:
+    async with pair({"t": 1}) as clusters:
+        produce(clusters.a, "t", 100)
+        config, counts = tolerant(clusters, transactional_id=transactional_id)
+        async with clusters.running(config) as (task, _):
+            await until(lambda: task.progress.records == 100)
+        assert (task.progress.batches_rewritten, counts.failures) == (0, 0)
+        assert rows(read(clusters.b, "A.t", isolation="read_committed")) == rows(read(clusters.a, "t"))
+
+
+@pytest.mark.parametrize("at", ["client", "broker", "compacted"])
+async def test_with_tolerance_alone_a_batch_that_is_refused_is_taken_apart(
+    at: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the bad records are missing, all others are there in their order, and batches go on whole again. If
+    the producer has split the batch for the broker, its records come twice, once in the life of a task.
+    """
+    monkeypatch.setattr(source_task, "CAREFUL_POLLS", 2)
+    async with pair({"t": 1}) as clusters:
+        producer = ck.Producer({"bootstrap.servers": clusters.a, "linger.ms": 500, **QUIET})
+        values = [b"%d" % number + b"x" * (5_000 if number % 10 == 4 else 10) for number in range(40)]
+        for value in values:
+            key = None if at == "compacted" and len(value) > 5_000 else b"k" + value[:2]
+            producer.produce("t", value, key=key, partition=0, timestamp=EPOCH_MS)
+        assert producer.flush(REACHED_S) == 0
+        rule = {"broker": ("max.message.bytes", "2000"), "compacted": ("cleanup.policy", "compact")}.get(at)
+        if rule is not None:
+            await asyncio.to_thread(set_topic_config, clusters.b, "A.t", *rule)
+        limits = {"client": {"max.request.size": "3000"}, "broker": {}, "compacted": {"batch.size": "0"}}[at]
+        config, counts = tolerant(clusters, producer=limits)
+        with caplog.at_level(logging.WARNING):
+            async with clusters.running(config) as (task, _):
+                await until(lambda: clusters.stored().get(offset_key(CONNECTOR, record_source("A", P0))) == 39)
+                whole = task.progress.batches_passed_on
+                for number in range(3):
+                    produce(clusters.a, "t", 1, first=1_000 + 10 * number, keyed=True)
+                    await until(lambda number=number: task.progress.positions[P0] >= 41 + number)
+        assert (task.progress.batches_passed_on > whole) is (at != "broker")
+        assert (counts.failures, counts.errors, counts.skipped, counts.logged) == (4, 0, 0, 4)
+        good = [row for row in plain(read(clusters.a, "t")[0]) if len(row.value or b"") < 5_000]
+        assert plain(read(clusters.b, "A.t")[0]) == (good[:36] + good if at == "broker" else good)
+        told = [one.getMessage() for one in caplog.records if "refuses a batch" in one.getMessage()]
+        assert len(told) == 1, told
 
 
 async def test_without_tolerance_a_record_that_is_too_large_ends_the_task() -> None:

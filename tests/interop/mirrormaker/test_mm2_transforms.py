@@ -162,6 +162,31 @@ def test_both_skip_the_same_records_with_tolerance(tmp_path: pathlib.Path) -> No
         assert dict(copies[0].syncs()).keys() == dict(copies[1].syncs()).keys()
 
 
+def test_both_skip_the_same_records_with_tolerance_alone(tmp_path: pathlib.Path) -> None:
+    """Our program copies whole batches until it meets one with a record that is too large for the producer."""
+    alone = {"errors.tolerance": "all", "producer.override.max.request.size": "1000"}
+    with EmbeddedCluster(config=BROKER) as source, EmbeddedCluster(config=BROKER) as target:
+        a, b = source.bootstrap_servers, target.bootstrap_servers
+        flow = Flow(Cluster("a", a), Cluster("b", b), alone)
+        make_topics(a, {"orders": 1})
+        produce(a, "orders", 70)
+        large = ck.Producer({"bootstrap.servers": a, "linger.ms": 500, **QUIET})
+        for number in range(30):
+            large.produce("orders", b"%d" % number * (1_000 if number % 10 == 4 else 1), key=b"k", partition=0)
+        assert large.flush(REACHED_S) == 0
+        files = {program: properties_of([flow], program, SETTINGS) for program in (APACHES, OURS)}
+        with (
+            apache_mirror_maker_2(tmp_path / "theirs", files[APACHES]) as apaches,
+            our_mirror_maker_2(tmp_path / "ours", files[OURS]) as ours,
+        ):
+            programs = Programs({APACHES: apaches, OURS: ours}, [flow])
+            programs.until("offsets of what was read", lambda copy: stored_ends(copy) >= {("orders", 0): 99}.items())
+            programs.stop()
+        theirs, mine = (rows(Copy(flow, program).records({"orders": 1})["orders"]) for program in (APACHES, OURS))
+        assert theirs == mine == {0: [row for row in rows(read(a, "orders"))[0] if len(row.value or b"") < 1_000]}
+        assert "records are copied one by one for a while" in ours.log
+
+
 STORED = {("orders", 0): 99, ("orders", 1): 99}
 
 
