@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 from confluent_kafka import Producer
-from support.mirrors.legacy_mirror_maker import MirrorMakerChild, committed, mirror_maker, mirrored, records_of, two_clusters, values
+from support.mirrors.legacy_mirror_maker import QUICK, MirrorMakerChild, committed, mirror_maker, mirrored, records_of, two_clusters, values
 from support.mirrors.mirror_harness import call, create_topic, numbered, produce, produce_transactions, quiet, wait_for
 from support.peers.peer_clusters import PeerCluster, _log4j_1, kafka_cluster
 from support.peers.peers import TOOL_JVM, java, kafka_classpath
@@ -21,6 +21,7 @@ from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.admin.groups import OffsetAndMetadata
+from kmirror.common.errors import ApiException
 from kmirror.common.topic_partition import TopicPartition
 
 pytestmark = pytest.mark.interop
@@ -198,3 +199,73 @@ def test_both_go_on_or_end_alike_when_the_groups_offset_is_outside_of_the_log(tm
             wait_for("both", lambda: len(values(theirs, "orders")) == len(values(ours, "orders")) == 5)
             assert (their_tool.stop(), child.stop()) == (143, 143)
             assert committed(servers, "mm") == committed(servers, "apache") == {orders: 25}
+
+
+def assigned_topics(servers: str) -> set[str]:
+    """Of both tools' groups, while neither is assigned anew; `*` until then."""
+    found: set[str] = set()
+    for group in call(servers, lambda admin: admin.describe_consumer_groups(["mm", "apache"])).values():
+        assert not isinstance(group, ApiException), group
+        found |= {"*"} if group.state != "Stable" else {one.topic for member in group.members for one in member.assignment}
+    return found
+
+
+def test_both_follow_topics_that_grow_go_and_come_again(tmp_path: pathlib.Path) -> None:
+    """Partitions are added, topics come, go, and are made again with fewer and with more records than were copied, and one has
+    the broker's times. Each target topic has one partition, made by its broker; one of them is deleted.
+    """
+    with two_clusters(**{"auto.create.topics.enable": "true"}) as (source, theirs), EmbeddedCluster(config=QUICK) as ours:
+        servers, targets = source.bootstrap_servers, (theirs, ours)
+        expected: dict[str, list[str]] = {}
+
+        def send(topic: str, prefix: str, count: int, partition: int = 0) -> None:
+            produce(servers, topic, numbered(prefix, count), partition=partition)
+            expected.setdefault(topic, []).extend(numbered(prefix, count))
+
+        def came(cluster: EmbeddedCluster) -> dict[str, list[str]]:
+            found = {topic: sorted(bytes(value or b"").decode() for value in values(cluster, topic)) for topic in expected}
+            return {topic: rows for topic, rows in found.items() if rows}
+
+        def both_came(what: str) -> None:
+            wanted = {topic: sorted(rows) for topic, rows in expected.items() if rows}
+            wait_for(what, lambda: all(came(cluster) == wanted for cluster in targets) or None)
+
+        def removed(cluster: EmbeddedCluster, topic: str) -> None:
+            call(cluster.bootstrap_servers, lambda admin: admin.delete_topics([topic])).all()
+            wait_for(f"the end of {topic}", lambda: topic not in call(cluster.bootstrap_servers, lambda admin: admin.list_topics()))
+
+        for topic, partitions in {"grows": 2, "fewer": 1, "more": 1}.items():
+            create_topic(servers, topic, partitions)
+            for number in range(partitions):
+                send(topic, f"{topic}{number}", 10, number)
+        create_topic(servers, "stamped", message_timestamp_type="LogAppendTime")
+        send("stamped", "s", 5)
+        include = "(?i)GROWS,fe\\p{Lower}++, more|late*+r, stamp[^x&&[a-z]]d"
+        fast = "metadata.max.age.ms=500"
+        options = ("--include", include, "--offset.commit.interval.ms", "300", "--num.streams", "3")
+        with (
+            apache_mirror_maker(tmp_path / "t", servers, theirs.bootstrap_servers, *options, consumer=fast, producer=fast) as their_tool,
+            mirror_maker(tmp_path / "o", source, ours, "--num.streams", "3", include=include, interval_ms=300, producer=[fast]) as child,
+        ):
+            both_came("what there is at first")
+            call(servers, lambda admin: admin.create_partitions({"grows": 4})).all()
+            send("grows", "third", 5, 2)
+            send("grows", "fourth", 5, 3)
+            create_topic(servers, "later")
+            send("later", "l", 7)
+            both_came("new partitions, and a new topic")
+            for topic, count in {"fewer": 3, "more": 30}.items():
+                removed(source, topic)
+                wait_for(f"nobody to read {topic}", lambda topic=topic: not assigned_topics(servers) & {topic, "*"} or None)
+                create_topic(servers, topic)
+                send(topic, "again", count)
+            both_came("topics that were made again")
+            for cluster in targets:
+                removed(cluster, "stamped")
+            expected["stamped"] = []
+            send("stamped", "anew", 5)
+            both_came("the topic that the targets make anew")
+            wait_for("offsets", lambda: committed(servers, "mm") == committed(servers, "apache") != {} or None)
+            assert (their_tool.stop(), child.stop()) == (143, 143)
+            times = [[record.timestamp for record in mirrored(cluster, "stamped")] for cluster in (source, *targets)]
+            assert times[0][5:] == times[1] == times[2], "the source's times"
