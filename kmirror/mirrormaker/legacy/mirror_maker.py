@@ -53,6 +53,7 @@ class MirrorMaker:
         consumers = [new_consumer(runtime, with_client_id(self.consumer_properties, number)) for number in range(settings.num_streams)]
         self.producer = MirrorMakerProducer(
             new_producer(runtime, self.producer_properties),
+            self._scope,
             is_sync=settings.is_sync,
             on_send_failure=self._abort if settings.abort_on_send_failure else None,
         )

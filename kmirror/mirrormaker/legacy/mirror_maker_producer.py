@@ -4,6 +4,10 @@ A send that fails for good is logged and counted. With --abort.on.send.failure t
 everything: the producer drops what it has not sent, and no stream commits from then on, because an
 offset behind the lost record would lose it for ever. Without it the record is skipped.
 
+A send to a topic that the producer does not know waits until its broker has made it, a tenth of a second or so.
+`make_known` asks for all topics of a poll together: streams of hundreds of new topics would wait for one
+after the other.
+
 Sends that are refused at once (a record above max.request.size) count as failed sends, as in Java,
 where `send` reports them through the callback.
 """
@@ -11,13 +15,15 @@ where `send` reports them through the callback.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
 from kmirror.clients.kafka_producer import FutureRecordMetadata, ProducerRecord, RecordMetadata
 from kmirror.clients.produce_result import Callback
-from kmirror.common.errors import ApiException
+from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.runtime.api import TaskScope
 
 _log = logging.getLogger(__name__)
 
@@ -29,22 +35,38 @@ class Producer(Protocol):
 
     async def flush(self) -> None: ...
 
+    async def partitions_for(self, topic: str) -> Sequence[object]: ...
+
     def trouble(self) -> str | None: ...
 
     async def close(self, timeout_ms: int = ...) -> None: ...
 
 
 class MirrorMakerProducer:
-    """`on_send_failure` is called once, at the first failed send, if failures abort."""
+    """`on_send_failure` is called once, at the first failed send, if failures abort. `scope` ends what waits
+    for topics.
+    """
 
-    def __init__(self, producer: Producer, *, is_sync: bool, on_send_failure: Callable[[], None] | None) -> None:
+    def __init__(self, producer: Producer, scope: TaskScope, *, is_sync: bool, on_send_failure: Callable[[], None] | None) -> None:
         self.num_dropped_messages = 0
         self.num_acknowledged_messages = 0
         self.has_failed = False
         self._is_dropping = False
         self._producer = producer
+        self._scope = scope
+        self._known_topics: set[str] = set()
         self._is_sync = is_sync
         self._on_send_failure = on_send_failure
+
+    def make_known(self, topics: set[str]) -> None:
+        """Has the producer ask for topics that records are about to go to."""
+        for topic in topics - self._known_topics:
+            self._known_topics.add(topic)
+            self._scope.spawn(self._ask_for(topic), name=f"asks-for-{topic}")
+
+    async def _ask_for(self, topic: str) -> None:
+        with suppress(KmirrorError):  # the send to it fails in the same way, and is told
+            await self._producer.partitions_for(topic)
 
     async def send(self, record: ProducerRecord) -> None:
         """Returns once the record is accepted; with producer.type=sync once it is written, and

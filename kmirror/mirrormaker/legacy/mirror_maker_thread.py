@@ -87,6 +87,8 @@ class MirrorMakerThread:
             records = await self.wrapper.consumer.poll(POLL_MS)
             clock = self._runtime.clock
             self._begin_turn()
+            if self._copy is not None:
+                self._producer.make_known({partition.topic for partition in records.partitions()})
             for partition in records.partitions():
                 for record in records.records(partition):
                     if self._is_ending:

@@ -107,6 +107,7 @@ class ScriptedProducer:
         self.refuses: Callable[[ProducerRecord], Exception | None] = lambda record: None
         self.blocked: asyncio.Event | None = None
         self.acknowledged: list[ProducerRecord] = []
+        self.asked: list[str] = []
         self._waiting: list = []
         self.closed = False
 
@@ -121,6 +122,10 @@ class ScriptedProducer:
         if callback is not None:
             self._waiting.append((record, callback))
         return _Sent(self.fails(record))
+
+    async def partitions_for(self, topic: str) -> list[object]:
+        self.asked.append(topic)
+        raise ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION)
 
     async def flush(self) -> None:
         if self.blocked is not None:

@@ -113,6 +113,16 @@ def test_offsets_are_committed_past_records_that_a_handler_drops() -> None:
     assert doubles.consumer.committed == {PARTITION: 4}
 
 
+@pytest.mark.parametrize(("handler", "asked"), [({}, ["t", "u", "v"]), ({"message_handler": Splitting()}, [])])
+def test_all_topics_of_a_poll_are_asked_for_together_and_once(handler: dict, asked: list[str]) -> None:
+    """Hundreds of topics that the target has to make would otherwise be waited for one after the other."""
+    doubles = Doubles(**handler)
+    doubles.consumer.polls = [[consumed(0), consumed(0, topic="u")], [consumed(1), consumed(0, topic="v")]]
+    assert doubles.play()
+    assert sorted(doubles.producer.asked) == asked
+    assert len(sent(doubles)) >= 3, "whatever becomes of the questions"
+
+
 class Poisoned:
     def __init__(self, result=None) -> None:
         self.result = result
