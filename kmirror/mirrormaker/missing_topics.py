@@ -77,14 +77,19 @@ class MissingTopics:
         return self._config is not None and topic not in self._known
 
     async def make(self, topic: str) -> None:
-        """Makes the topic unless it is there. KmirrorError if it is not there after all."""
+        """Makes the topic unless it is there. KmirrorError if it is not there after all; no ApiException, which
+        would be one of a record.
+        """
         config = self._config
         assert config is not None, "is_required"
         if self._admin is None:
             self._admin = open_admin(self._runtime, config.admin)
-        if not await self._admin.describe_topics([topic]):
-            group = config.groups.find_first(topic)
-            await self._create(self._admin, group.new_topic(topic), group.name)
+        try:
+            if not await self._admin.describe_topics([topic]):
+                group = config.groups.find_first(topic)
+                await self._create(self._admin, group.new_topic(topic), group.name)
+        except ApiException as error:
+            raise KmirrorError(f"Unable to create topic(s) '{topic}': {error}") from error
         self._known.add(topic)
 
     async def _create(self, admin: AdminClient, wanted: NewTopic, group: str) -> None:
@@ -97,7 +102,7 @@ class MissingTopics:
                 f"topic exists and restart the task ({error})"
             )
         elif error.error is not Errors.TOPIC_ALREADY_EXISTS:
-            raise ApiException(error.error, f"Unable to create topic(s) '{wanted.name}': {error.message}")
+            raise error
 
     def close(self) -> None:
         if self._admin is not None:

@@ -15,7 +15,7 @@ from support.mirrormaker.source_tasks import BROKER, OFFSETS, SYNCS, Pair
 from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import KmirrorError
 from kmirror.mirrormaker.error_handling import ErrorCounts, ErrorSettings, RecordErrors
 from kmirror.mirrormaker.missing_topics import MissingTopics, TopicCreationConfig
 from kmirror.mirrormaker.topic_creation_groups import topic_creation_groups
@@ -74,16 +74,20 @@ async def test_a_topic_that_is_not_there_is_made_as_its_group_says(is_routed: bo
         assert task.progress.batches_passed_on == 0 if is_routed else task.progress.batches_passed_on > 0
 
 
-async def test_a_topic_that_cannot_be_made_ends_the_task_whatever_is_tolerated() -> None:
+@pytest.mark.parametrize("is_routed", [True, False])
+async def test_a_topic_that_cannot_be_made_ends_the_task_whatever_is_tolerated(is_routed: bool, caplog: pytest.LogCaptureFixture) -> None:
     async with strict_pair() as clusters:
         produce(clusters.a, "t", 5)
         too_many = creation(clusters, {**DEFAULT, "replication.factor": "9"})
-        config = clusters.config({"t": 1}, topic_creation=too_many, transforming=routed(clusters, tolerates_all=True))
+        transforming = routed(clusters, tolerates_all=True)
+        if not is_routed:
+            transforming = transforming._replace(chain=make_chain({}), only_tolerates=True)
+        config = clusters.config({"t": 1}, topic_creation=too_many, transforming=transforming)
         async with clusters.running(config) as (_, running):
-            with pytest.raises(ApiException, match=r"Unable to create topic\(s\) 'from-a-t'") as raised:
+            with pytest.raises(KmirrorError, match=r"Unable to create topic\(s\) '(from-a-|A\.)t': INVALID_REPLICATION_FACTOR"):
                 await asyncio.wait_for(asyncio.shield(running), REACHED_S)
-        assert raised.value.error is Errors.INVALID_REPLICATION_FACTOR
         assert clusters.stored() == {}, "the record was not skipped"
+        assert "refuses a batch" not in caplog.text
 
 
 async def test_a_topic_that_is_there_is_left_as_it_is_and_asked_for_once() -> None:
