@@ -7,6 +7,7 @@ continue after a backslash at the end. This module writes only ASCII.
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Final
 
@@ -14,6 +15,7 @@ from kmirror.common.errors import CorruptFileError
 from kmirror.storage.java_hash_map import java_hash_map_order, java_string_key_hash
 
 _ESCAPED: Final = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
+_UNIT: Final = re.compile(r"[0-9A-Fa-f]{4}")
 _UNESCAPED: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -97,7 +99,10 @@ def _unescape(text: str) -> str:
             units.append(char)
             index += 1
         elif text[index + 1 : index + 2] == "u":
-            units.append(chr(int(text[index + 2 : index + 6], 16)))
+            digits = text[index + 2 : index + 6]
+            if _UNIT.fullmatch(digits) is None:
+                raise ValueError(digits)
+            units.append(chr(int(digits, 16)))
             index += 6
         else:
             units.append(_UNESCAPED.get(text[index + 1 : index + 2], text[index + 1 : index + 2]))

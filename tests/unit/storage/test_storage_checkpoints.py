@@ -176,8 +176,9 @@ def test_properties_round_trip_javas_escapes() -> None:
 def test_properties_as_java_reads_them() -> None:
     text = b"! comment\r\n  k1 : v1 \nk2   v2\nk3=a\\\n   b\\\\\nk4\n\n# x\\\nk5=\\u00e9"
     assert decode_properties("p", text) == {"k1": "v1 ", "k2": "v2", "k3": "ab\\", "k4": "", "k5": "é"}
-    with pytest.raises(CorruptFileError, match="uxxxx"):
-        decode_properties("p", b"a=\\u00g1")
+    for wrong in (b"a=\\u00g1", b"a=\\u00", b"a\\u00e\n", b"a=\\u 0e9", b"a=\\u+061"):
+        with pytest.raises(CorruptFileError, match="uxxxx"):
+            decode_properties("p", wrong)
 
 
 @pytest.mark.parametrize(
