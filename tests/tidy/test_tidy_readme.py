@@ -1,8 +1,8 @@
 """The README's examples are run: every `sh` and `python` block, in order, in one folder, on ports
 that are free.
 
-Those of the simulator and of Spark are in files of their own, so that the workers of `make test`
-run them beside the others.
+Those of the simulator and of Spark (`tests/unit/spark/test_spark_own_sessions.py`) are in files of
+their own, so that the workers of `make test` run them beside the others.
 """
 
 from __future__ import annotations

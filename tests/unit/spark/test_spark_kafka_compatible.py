@@ -6,10 +6,6 @@ Mostly without a JVM.
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +13,6 @@ from typing import Any
 import pytest
 from support.logs.log_folders import TIME, batches, write_log, write_segments
 from support.logs.replay_stories import Story
-from support.waiting import PROGRAM_S
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (kmirror[spark])")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (kmirror[spark])")
@@ -31,8 +26,6 @@ from kmirror.record.control_record import ControlRecordType, build_mirror_pid_re
 from kmirror.record.record import Record
 from kmirror.record.record_batch import TimestampType, iter_batches
 from kmirror.spark.options import ReadOptions
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -253,33 +246,3 @@ def test_a_query_of_sparks_source_moves(spark: Any, data_dir: Path) -> None:
     assert frame.count() == 50 and frame.where("offset >= 30").count() == 20
     several = spark.read.format("kafka-log").load([str(data_dir / "t-0"), str(data_dir / "u-0")])
     assert several.count() == 45 and several.where("topic = 'u'").count() == 5
-
-
-def test_the_installed_package_needs_no_register(data_dir: Path, tmp_path: Path) -> None:
-    """A session that nobody told of us: the module that the wheel has at the top is found by Spark
-    itself.
-    """
-    assert '"kmirror/spark/pyspark_kafka_log.py" = "pyspark_kafka_log.py"' in (ROOT / "pyproject.toml").read_text()
-    top = tmp_path / "site"
-    top.mkdir()
-    shutil.copy(ROOT / "kmirror" / "spark" / "pyspark_kafka_log.py", top)
-    program = (
-        "import sys\n"
-        "import kmirror.spark.session as session, kmirror.spark.registration as ours\n"
-        "register, ours.register = ours.register, lambda spark: None\n"
-        "spark = session.spark_session('plain', 1)\n"
-        "spark.conf.set('spark.sql.python.filterPushdown.enabled', 'false')\n"
-        "load = lambda: spark.read.format('kafka-log').load(sys.argv[1])\n"
-        "plain = [load().count(), load().where(\"topic = 'u'\").count()]\n"
-        "register(spark)\n"
-        "print(*plain, load().count(), load().where(\"topic = 'u'\").count())\n"
-    )
-    paths = os.pathsep.join([str(top), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(data_dir / "t-0")],
-        env={**os.environ, "PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        timeout=PROGRAM_S,
-    )
-    assert done.stdout.split() == ["40", "0", "40", "0"], done.stderr[-3000:]
