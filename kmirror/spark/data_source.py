@@ -26,8 +26,10 @@ Options
                 PERMISSIVE: damage becomes a row with that line in `_corrupt`. Its topic, partition,
                 segment, position and offset say where the damage is; its other columns are null.
                 Reading goes on at the next sound batch.
+                DROPMALFORMED: as PERMISSIVE, without the rows that damage becomes: what is damaged
+                is missing, and nothing says so.
     paths       more inputs, separated by commas (or use `load(["a", "b"])`). Each may be a glob,
-                such as `/cluster/node-*/data`.
+                such as `/cluster/node-*/data` or `/cluster/{north,south}/data`.
     replica     which copy is read of a partition that several inputs have. longest (default): the
                 one with the latest leader epoch, and among those the longest log. first: the one
                 in the first input.
@@ -58,7 +60,8 @@ and reading are found by offset (`range_reader`), so a sound log is never called
 `log_writer`.
 
 Damage is an impossible length or offset, a wrong CRC, records that contradict their batch header,
-or an incomplete batch. CRCs are checked wherever records are unpacked, and always with PERMISSIVE.
+or an incomplete batch. CRCs are checked wherever records are unpacked, and always with PERMISSIVE
+and DROPMALFORMED.
 An incomplete batch at the end of a partition's last segment is no damage, since a broker may be
 appending there: it is left out.
 """

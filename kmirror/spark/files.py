@@ -319,7 +319,8 @@ def file_system_for(location: str) -> tuple[FileSystem, str]:
         return LocalFiles(), location
     scheme = scheme.lower()
     if scheme == "file":
-        return LocalFiles(), urllib.parse.unquote(urllib.parse.urlsplit(location).path)
+        _, slash, path = location.partition("://")[2].partition("/")
+        return LocalFiles(), urllib.parse.unquote(f"{slash}{path}")  # `?` and `#` are characters of names, as in Hadoop's paths
     if scheme in HADOOP_SCHEMES:
         return _hadoop_files(location)
     uri = "s3" + location[len(scheme) :] if scheme in ("s3a", "s3n") else location

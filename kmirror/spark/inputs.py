@@ -25,7 +25,8 @@ from kmirror.storage.reader import PartitionFiles
 from kmirror.verify.offset_lookup import log_end_offset
 from kmirror.verify.planner import Listing, list_input
 
-_GLOB: Final = re.compile(r"[*?[]")
+_GLOB: Final = re.compile(r"[*?[{]")
+_BRACES: Final = re.compile(r"\{([^{}]*)\}")
 
 
 class FoundPartition(NamedTuple):
@@ -81,33 +82,48 @@ def _age(copy: FoundPartition) -> tuple[int, int]:
 
 
 def expand(location: str) -> list[str]:
-    """Returns the folders that a glob matches, sorted. A location without `*`, `?` and `[`, or one
-    that exists as it is written, is returned unchanged.
+    """Returns the folders that a glob matches, sorted; those of `{a,b}` in the order of its parts. A
+    location without `*`, `?`, `[` and `{`, or one that exists as it is written, is returned
+    unchanged.
 
     In a URI, `?` begins the parameters for its client: `s3://bucket/node-*/data?region=eu-west-1`.
     """
-    place, mark, query = location.partition("?") if "://" in location else (location, "", "")
+    is_remote = "://" in location and not location.lower().startswith("file:")
+    place, mark, query = location.partition("?") if is_remote else (location, "", "")
     if not _GLOB.search(place):
         return [location]
     files, path = file_system_for(location)
     if files.is_dir(path):
         return [location]
-    prefix = place[: len(place) - len(path)] if place.endswith(path) else ""
-    found = [f"{prefix}{one}{mark}{query}" for one in _matches(files, path)]
+    prefix = place[: len(place) - len(path)] if place.endswith(path) and is_remote else ""  # local names are as the disk has them
+    matches = [one for pattern in _without_braces(path) for one in _matches(files, pattern)]
+    found = [f"{prefix}{one}{mark}{query}" for one in dict.fromkeys(matches)]
     if not found:
         raise KmirrorError(f"{location}: there is no such folder")
     return found
 
 
+def _without_braces(path: str) -> list[str]:
+    """Returns a pattern for each part of `{a,b}`, as Hadoop reads globs."""
+    found = _BRACES.search(path)
+    if found is None:
+        return [path]
+    return [one for part in found[1].split(",") for one in _without_braces(path[: found.start()] + part + path[found.end() :])]
+
+
 def _matches(files: FileSystem, path: str) -> Iterator[str]:
     parts = path.split("/")
+    if not any(_GLOB.search(part) for part in parts):
+        if files.is_dir(path):
+            yield path
+        return
     first = next(index for index, part in enumerate(parts) if _GLOB.search(part))
     folder = "/".join(parts[:first]) or ("/" if path.startswith("/") else ".")
     rest = parts[first + 1 :]
     if not files.is_dir(folder):
         return
     for name in files.list_dir(folder):
-        if not fnmatch.fnmatchcase(name, parts[first]) or (name.startswith(".") and not parts[first].startswith(".")):
+        if not fnmatch.fnmatchcase(name, parts[first].replace("[^", "[!")) or (name.startswith(".") and not parts[first].startswith(".")):
             continue
         below = "/".join([folder.rstrip("/") if parts[:first] != [] else "", name]) if parts[:first] else name
         if any(_GLOB.search(part) for part in rest):

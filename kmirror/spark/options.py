@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -27,12 +28,16 @@ _OWN: Final = ("path", "paths", "rows", "columns", "splitBytes", "mode", "kafkaC
 STREAM_OPTIONS: Final = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "readUpTo")
 """A batch query accepts and ignores these, as Spark's Kafka source does."""
 OPTIONS: Final = {name.lower(): name for name in (*_OWN, *STREAM_OPTIONS, *selection.OPTIONS)}
+_COMMA: Final = re.compile(r",(?![^{}]*\})")
+"""Between inputs: not in the braces of a glob."""
 _KAFKA_PREFIX: Final = "kafka."
 _OF_A_CONSUMER: Final = ("kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "groupIdPrefix")
 _OF_TASKS: Final = ("minPartitions", "maxRecordsPerPartition")
 _IGNORED: Final = frozenset(name.lower() for name in (*_OF_A_CONSUMER, *_OF_TASKS))
 """Options of Spark's Kafka source that change no row."""
 _ISOLATION: Final = "isolation.level"
+_OF_A_TABLE: Final = frozenset(("provider", "owner", "location"))
+"""What Spark adds to the options in CREATE TABLE."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,8 @@ class ReadOptions:
     columns: tuple[str, ...]
     split_bytes: int
     is_permissive: bool
+    drops_damage: bool
+    """Whether the rows that `is_permissive` makes of damage are left out."""
     is_kafka: bool
     is_committed: bool
     replica: str
@@ -52,6 +59,10 @@ class ReadOptions:
     max_offsets: int | None = None
     max_bytes: int | None = None
     to_log_end: bool = False
+
+    @property
+    def has_corrupt_column(self) -> bool:
+        return self.is_permissive and not self.drops_damage
 
     @property
     def offset_column(self) -> str:
@@ -67,7 +78,7 @@ class ReadOptions:
             more: tuple[str, ...] = ("headers",)
         else:
             more = MORE_RECORD_COLUMNS if self.rows == "record" else MORE_BATCH_COLUMNS
-        return (*self._default_columns, *more, *([CORRUPT_COLUMN] if self.is_permissive else []))
+        return (*self._default_columns, *more, *([CORRUPT_COLUMN] if self.has_corrupt_column else []))
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, for_stream: bool = False) -> ReadOptions:
@@ -78,6 +89,11 @@ class ReadOptions:
         is_kafka = _is_true(given, "kafkaCompatible")
         if is_kafka:
             given = _without_connection(given)
+        if _OF_A_TABLE <= set(given):
+            raise KmirrorError(
+                f"{NAME}: Spark's catalog does not pass a table's options on to a source in Python, so the table could not be read; "
+                f"use CREATE TEMPORARY VIEW name USING `{NAME}` OPTIONS (path '/a/log/dir')"
+            )
         unknown = sorted(set(given) - set(OPTIONS))
         if unknown:
             raise KmirrorError(f"{NAME}: there is no option {', '.join(unknown)}; the options are {', '.join(OPTIONS.values())}")
@@ -87,12 +103,14 @@ class ReadOptions:
         split = given.get("splitbytes", str(TASK_BYTES))
         if not split.isdecimal() or int(split) < 1:
             raise KmirrorError(f"{NAME}: option splitBytes is a number of bytes, not '{split}'")
+        mode = _one_of(given, "mode", "FAILFAST", "PERMISSIVE", "DROPMALFORMED")
         made = cls(
             locations=_locations(given),
             rows=rows,
             columns=(),
             split_bytes=int(split),
-            is_permissive=_one_of(given, "mode", "FAILFAST", "PERMISSIVE") == "PERMISSIVE",
+            is_permissive=mode != "FAILFAST",
+            drops_damage=mode == "DROPMALFORMED",
             is_kafka=is_kafka,
             is_committed=_one_of(given, _ISOLATION, "read_uncommitted", "read_committed") == "read_committed",
             replica=_one_of(given, "replica", "longest", "first"),
@@ -106,7 +124,7 @@ class ReadOptions:
         names = [*made._default_columns, *(["headers"] if with_headers else [])]
         if "columns" in given:
             names = [name.strip() for name in given["columns"].split(",")]
-        return made.with_columns([*names, CORRUPT_COLUMN] if made.is_permissive else names)
+        return made.with_columns([*names, CORRUPT_COLUMN] if made.has_corrupt_column else names)
 
     def with_columns(self, names: Sequence[str]) -> ReadOptions:
         """KmirrorError for an unknown column."""
@@ -124,7 +142,7 @@ def _locations(given: Mapping[str, str]) -> tuple[str, ...]:
     it."""
     found = [given["path"]] if given.get("path") else []
     several = given.get("paths", "").strip()
-    found += _json_list(several) or [one.strip() for one in several.split(",") if one.strip()]
+    found += _json_list(several) or [one.strip() for one in _COMMA.split(several) if one.strip()]
     if not found:
         raise KmirrorError(f'{NAME}: no path; use spark.read.format("{NAME}").load("/a/log/dir")')
     return tuple(found)

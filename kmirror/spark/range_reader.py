@@ -154,12 +154,12 @@ def _first_offset(files: FileSystem, one: LogSlice) -> int:
 
 def rows_of(options: ReadOptions, task: RangeTask) -> Iterator[pa.RecordBatch]:
     """Yields the rows of a task as the options say."""
-    slices = SliceReader(
-        options.columns, rows_of_batches=options.rows == "batch", permissive=options.is_permissive, null_headers=options.is_kafka
-    )
+    names = (*options.columns, CORRUPT_COLUMN) if options.drops_damage else options.columns
+    slices = SliceReader(names, rows_of_batches=options.rows == "batch", permissive=options.is_permissive, null_headers=options.is_kafka)
     reader = RangeReader(slices, is_permissive=options.is_permissive)
     for piece in task.pieces:
-        yield from reader.read(piece)
+        tables = reader.read(piece)
+        yield from map(_without_damage, tables) if options.drops_damage else tables
 
 
 class RangeReader:
@@ -251,6 +251,12 @@ class RangeReader:
 
 class _MovedError(KmirrorError):
     """The bytes at a slice are not those that were planned."""
+
+
+def _without_damage(table: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns the sound rows, without the column that says so."""
+    corrupt = table.column(CORRUPT_COLUMN)
+    return table.filter(corrupt.is_null()).drop_columns([CORRUPT_COLUMN])
 
 
 def _has_corrupt(table: pa.RecordBatch) -> bool:

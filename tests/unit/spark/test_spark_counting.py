@@ -65,6 +65,7 @@ def test_a_count_reads_headers_alone(spark: Any, tmp_path: Path) -> None:
     write_log(tmp_path / "t-0", batch(0), bytes(torn), batch(10))
     assert spark.read.format("kafka-log").load(str(tmp_path)).count() == 15
     assert spark.read.format("kafka-log").option("mode", "PERMISSIVE").load(str(tmp_path)).count() == 11
+    assert spark.read.format("kafka-log").option("mode", "DROPMALFORMED").load(str(tmp_path)).count() == 10
     torn[8:12] = b"\x7f\0\0\0"
     write_log(tmp_path / "t-0", batch(0), bytes(torn), batch(10))
     with pytest.raises(Exception, match="a whole batch begins at byte"):

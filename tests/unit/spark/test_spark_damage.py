@@ -73,6 +73,9 @@ def test_damage_fails_the_query_or_is_a_row(tmp_path: Path, name: str) -> None:
     (bad,) = [row for row in rows if row["_corrupt"] is not None]
     assert bad["_corrupt"].startswith(f"{folder}/{NAME}: at byte {START}: ")
     assert (bad["topic"], bad["partition"], bad["position"], bad["offset"], bad["value"]) == ("t", 0, START, 10, None)
+    sound = [{name: value for name, value in row.items() if name != "_corrupt"} for row in rows if row["_corrupt"] is None]
+    assert read(folder, mode="DROPMALFORMED") == sound
+    assert read(folder, mode="DROPMALFORMED", columns="value") == [{"value": row["value"]} for row in sound]
 
 
 @pytest.mark.parametrize("columns", ["topic,position", "offset", "value"])

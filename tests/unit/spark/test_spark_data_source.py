@@ -126,6 +126,8 @@ def test_a_view_made_in_sql_is_right_too(spark: Any, data_dir: Path) -> None:
     spark.sql(f"create or replace temporary view sql_log using `kafka-log` options (path '{data_dir}')")
     assert spark.sql("select count(*) n from sql_log where topic = 'u'").collect()[0].n == 5
     assert spark.sql("select count(*) n from sql_log").collect()[0].n == 66
+    with pytest.raises(pyspark.errors.PySparkException, match="catalog does not pass a table's options on.* CREATE TEMPORARY VIEW"):
+        spark.sql(f"create table log_table using `kafka-log` options (path '{data_dir}')")
 
 
 def test_large_segments_are_split_at_indexed_batches(spark: Any, tmp_path: Path) -> None:

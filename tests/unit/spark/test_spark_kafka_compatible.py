@@ -195,6 +195,34 @@ def test_a_folder_whose_name_looks_like_a_glob_is_itself(tmp_path: Path) -> None
     assert given == (("[ab]*/data", "/c"), ("[ab]*/data", "/c,d")), "JSON is what Spark makes of load([...])"
 
 
+def test_globs_and_file_uris_are_those_of_sparks_paths(tmp_path: Path) -> None:
+    """`?` of a file URI began parameters that nobody reads, and what stands before it was read; a name
+    with `%` was decoded twice behind a glob; `{a,b}` was no glob.
+    """
+    for name, count in {"north": 1, "south": 2, "n%6Frth": 3, "a#b": 4, "a": 5}.items():
+        write_log(tmp_path / name / f"t{count}-0", *batches(count))
+    uri = f"file://{tmp_path}"
+    sizes = {
+        f"{uri}/nort?": 5,
+        f"{uri}/a#b": 20,
+        f"{uri}/a%23b": 20,
+        f"{uri}/n*r*": 20,
+        f"file:{tmp_path}/n%25*": 15,
+        f"{tmp_path}/{{sou,nor}}th": 15,
+        f"{tmp_path}/{{x,y}}": None,
+        f"{tmp_path}/{{south,nope}}": 10,
+        f"{tmp_path}/{{s{{ou,x}}th,nope}}/t2-0": 10,
+        f"{tmp_path}/[^n]outh": 10,
+    }
+    for location, expected in sizes.items():
+        if expected is None:
+            with pytest.raises(KmirrorError, match="there is no such folder"):
+                read_rows(location)
+        else:
+            assert len(read_rows(location)) == expected, location
+    assert ReadOptions.parse({"paths": "/a/{b,c}/d, /e"}).locations == ("/a/{b,c}/d", "/e")
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
