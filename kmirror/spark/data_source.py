@@ -72,7 +72,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceStreamWriter, InputPartition
 
 from kmirror.common.errors import KmirrorError
 from kmirror.spark.columns import sql_schema, sql_type
@@ -127,6 +127,13 @@ class KafkaLogDataSource(DataSource):  # type: ignore[misc]
         from kmirror.spark.write_options import WriteOptions
 
         return KafkaLogWriter(WriteOptions.parse(self.options), schema, overwrite=overwrite)
+
+    @in_one_line
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        raise KmirrorError(
+            f"{NAME}: a stream cannot be written to a log.dir directly; write each micro-batch: "
+            f'writeStream.foreachBatch(lambda frame, number: frame.write.format("{NAME}").mode("append").save(path))'
+        )
 
     @in_one_line
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:

@@ -89,7 +89,7 @@ class ReadOptions:
         is_kafka = _is_true(given, "kafkaCompatible")
         if is_kafka:
             given = _without_connection(given)
-        if _OF_A_TABLE <= set(given):
+        if set(given) >= _OF_A_TABLE:
             raise KmirrorError(
                 f"{NAME}: Spark's catalog does not pass a table's options on to a source in Python, so the table could not be read; "
                 f"use CREATE TEMPORARY VIEW name USING `{NAME}` OPTIONS (path '/a/log/dir')"

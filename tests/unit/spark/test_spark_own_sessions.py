@@ -44,7 +44,7 @@ def test_the_readmes_example_of_spark_runs_without_a_jdk(tmp_path: Path) -> None
     assert example.language == "python", "what a shell runs needs its PATH"
     program = example.body + "print('java', spark._jvm.java.lang.System.getProperty('java.home'))\n"
     environment = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"} | {"PATH": "/nonexistent"}
-    environment["JDK_JAVA_OPTIONS"] = java_options()
+    environment["SPARK_SUBMIT_OPTS"] = java_options()
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PROGRAM_S)
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr[-3000:]

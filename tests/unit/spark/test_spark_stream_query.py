@@ -98,3 +98,14 @@ def test_a_running_query_follows_the_log(spark: Any, tmp_path: Path) -> None:
     expected = [(0, offset) for offset in range(25)] + [(1, offset) for offset in range(5)]
     assert [(row.partition, row.offset) for row in rows] == expected
     assert {row.v for row in rows} == {f"value-{offset}" for offset in range(25)}
+
+
+def test_a_stream_that_is_written_is_told_of_foreach_batch_in_one_line(spark: Any, tmp_path: Path) -> None:
+    """PySpark's traceback said that streamWriter is not implemented."""
+    write_log(tmp_path / "data" / "t-0", *batches(1))
+    high_watermarks(tmp_path / "data", 5)
+    stream = spark.readStream.format("kafka-log").load(str(tmp_path / "data"))
+    writer = stream.writeStream.format("kafka-log").options(path=str(tmp_path / "d"), checkpointLocation=str(tmp_path / "checkpoint"))
+    with pytest.raises(Exception, match=r"a stream cannot be written to a log.dir directly; .*foreachBatch\(") as raised:
+        writer.trigger(once=True).start().awaitTermination(PROGRAM_S)
+    assert "Traceback" not in str(raised.value) and not (tmp_path / "d").exists()

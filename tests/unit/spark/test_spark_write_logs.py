@@ -122,7 +122,8 @@ def test_offsets_are_kept_and_order_the_pieces(tmp_path, capsys) -> None:
     "tasks, problem",
     [
         ([[given(5, 2), given(6, 2)]], "t-0: offset 6 after 6: offsets must ascend within a partition; kmirror.spark.write_log sorts"),
-        ([[rows_of([1], offset=[-1])]], "t-0: offset -1: offsets must ascend"),
+        ([[rows_of([1, 2], offset=[4, -1])]], "t-0: offset -1: offsets are from 0 to 9223372036854775806"),
+        ([[rows_of([1], offset=[(1 << 63) - 1])]], "t-0: offset 9223372036854775807: offsets are from 0 to 9223372036854775806"),
         ([[given(0, 9)], [given(4, 9)]], "t-0: offset 4 cannot be written, another task has offsets up to 8; kmirror.spark.write_log"),
         ([[rows_of([1, 2], offset=[1, None])]], "t-0: some records have a value in column offset and some have none"),
         ([[given(0, 2)], [rows_of([1], offset=[None])]], "t-0: some records have a value in column offset and some have none"),
