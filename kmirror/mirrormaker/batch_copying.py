@@ -32,6 +32,7 @@ from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
 from kmirror.clients.consumer.consumer_types import ConsumedBatch
+from kmirror.clients.producer_config import ProducerConfig
 from kmirror.common.errors import ApiException, Errors
 from kmirror.record.builder import RecordBatchBuilder
 from kmirror.record.compression import CompressionType
@@ -63,6 +64,13 @@ class TargetRules(NamedTuple):
     level: int | None = None
     batch_size: int = 16_384
     run_bytes: int = RUN_BYTES
+
+
+def target_rules(producer: ProducerConfig, *, has_codec: bool) -> TargetRules:
+    """The rules of a target's producer; with `has_codec` its compression.type was set."""
+    codec = producer.compression if has_codec else None
+    level = producer.compression_level if has_codec else None
+    return TargetRules(producer.max_request_size, codec, level, producer.batch_size, min(RUN_BYTES, producer.buffer_memory // 4))
 
 
 class BatchFacts(Protocol):

@@ -29,6 +29,7 @@ from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.mirrormaker.connect_offsets import SourceOffsets, SourcePartition
 from kmirror.mirrormaker.error_handling import described_record
 from kmirror.mirrormaker.missing_topics import MissingTopics, TopicCreationConfig
+from kmirror.mirrormaker.offset_commits import OffsetCommits
 from kmirror.mirrormaker.task_transactions import TaskTransactions
 from kmirror.mirrormaker.transforming import Transforming, producer_record
 from kmirror.mirrormaker.transforms import Failed, source_record
@@ -99,7 +100,7 @@ class SourceRecordWriter:
                 self._producer, offsets, runtime.clock, connector=config.connector, source_of=dict, most_ms=config.transaction_ms
             )
         self._written: dict[SourceKey, None] = {}
-        self._committing = asyncio.Lock()
+        self._commits = OffsetCommits(runtime, name, config.flush_interval_ms, self._store_offsets)
         self._failure: Exception | None = None
 
     async def start(self, check: Callable[[], Awaitable[object]]) -> None:
@@ -110,7 +111,7 @@ class SourceRecordWriter:
             await self._producer.init_transactions()
             await check()
         else:
-            self._scope.spawn(Supervised(self._runtime, self._commit_regularly, name=f"{self._name} commits").run(), name="commits")
+            self._scope.spawn(Supervised(self._runtime, self._commits.run, name=f"{self._name} commits").run(), name="commits")
 
     async def send(self, record: SourceRecord, written: Callable[[], object] = lambda: None) -> None:
         """Sends a record. `written` is called when it counts: once it is written, or committed. A record that a
@@ -209,33 +210,22 @@ class SourceRecordWriter:
                 async with asyncio.timeout(self._config.flush_timeout_ms / 1000):
                     if self._transactions is None:
                         await self._producer.flush()
-                        await self._commit()
+                        await self._commits.commit()
                     elif self._failure is None:
                         await self._transactions.commit()
             except (KmirrorError, TimeoutError) as error:
                 reason = str(error) or "offset.flush.timeout.ms is over"
                 _log.warning("[%s] Not everything that was sent is known to be written: %s", self._name, reason)
 
-    async def _commit_regularly(self) -> None:
-        while True:
-            await self._runtime.sleep_ms(self._config.flush_interval_ms)
-            try:
-                await self._commit()
-            except KmirrorError as error:
-                _log.warning("[%s] Failed to commit offsets, tries again: %s", self._name, error)
-
-    async def _commit(self) -> None:
-        """Stores an offset for each source partition that records were written of since the last time. One
-        commit waits for another: a task that ends must not cut off the last regular one.
-        """
-        async with self._committing:
-            written, self._written = self._written, {}
-            rows: list[tuple[SourcePartition, int]] = [(dict(source), OFFSET) for source in written]
-            try:
-                await self._offsets.write(self._config.connector, rows)
-            except BaseException:
-                self._written = written | self._written
-                raise
+    async def _store_offsets(self) -> None:
+        """Stores an offset for each source partition that records were written of since the last time."""
+        written, self._written = self._written, {}
+        rows: list[tuple[SourcePartition, int]] = [(dict(source), OFFSET) for source in written]
+        try:
+            await self._offsets.write(self._config.connector, rows)
+        except BaseException:
+            self._written = written | self._written
+            raise
 
 
 def _described(record: SourceRecord) -> str:

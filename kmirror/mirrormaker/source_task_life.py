@@ -16,12 +16,13 @@ from kmirror.clients.consumer.kafka_consumer import KafkaConsumer
 from kmirror.clients.kafka_producer import KafkaProducer
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.mirrormaker.batch_copying import RUN_BYTES, Copying, NewBatch, TargetRules, in_runs, joined, packed, rewritten
+from kmirror.mirrormaker.batch_copying import Copying, NewBatch, in_runs, joined, packed, rewritten, target_rules
 from kmirror.mirrormaker.batches_on_way import BatchesOnWay
 from kmirror.mirrormaker.connect_offsets import NOTHING_STORED, SourceOffsets, record_source
 from kmirror.mirrormaker.herder.connector_plan import TaskContext
 from kmirror.mirrormaker.mirror_metrics import MirrorSourceMetrics
 from kmirror.mirrormaker.missing_topics import MissingTopics
+from kmirror.mirrormaker.offset_commits import OffsetCommits
 from kmirror.mirrormaker.offset_sync_sender import OffsetSyncSender
 from kmirror.mirrormaker.sent_runs import SentBatch, SentRun, Written, neighbours
 from kmirror.mirrormaker.source_task_config import SourceTaskConfig, TaskProgress
@@ -56,7 +57,9 @@ class SourceTaskLife:
         *,
         careful_polls: int = 0,
     ) -> None:
-        """So many polls, of those that bring any, are copied record by record: the target refused a batch."""
+        """The first `careful_polls` polls that bring anything are copied record by record: the target has
+        refused a batch.
+        """
         self._runtime = runtime
         self._config = config
         self._context = context
@@ -73,14 +76,7 @@ class SourceTaskLife:
         if config.sync_producer is not None:
             self._syncs = OffsetSyncSender(runtime, config.flow, config.offset_syncs_topic, config.sync_producer, config.offset_lag_max)
         settings = self._producer.config
-        codec = settings.compression if "compression.type" in config.producer else None
-        self._rules = TargetRules(
-            settings.max_request_size,
-            codec,
-            None if codec is None else settings.compression_level,
-            settings.batch_size,
-            min(RUN_BYTES, settings.buffer_memory // 4),
-        )
+        self._rules = target_rules(settings, has_codec="compression.type" in config.producer)
         self._submitted = SubmittedRecords()
         self._remotes: dict[TopicPartition, TopicPartition] = {}
         self._on_way = BatchesOnWay(
@@ -101,7 +97,7 @@ class SourceTaskLife:
             )  # fmt: skip
         self._failure: Exception | None = None
         self._polls_of_records = 0
-        self._committing = asyncio.Lock()
+        self._commits = OffsetCommits(runtime, str(config.flow), config.offset_flush_interval_ms, self._store_offsets)
         self._started = False
 
     def _made_transactions(self) -> TaskTransactions[TopicPartition]:
@@ -132,7 +128,7 @@ class SourceTaskLife:
                 self._consumer.seek(partition, stored + 1)
         name = f"{config.flow}|{config.connector}"
         if self._transactions is None:
-            self._scope.spawn(Supervised(self._runtime, self._commit_regularly, name=f"{name} commits").run(), name="commits")
+            self._scope.spawn(Supervised(self._runtime, self._commits.run, name=f"{name} commits").run(), name="commits")
         if self._syncs is not None:
             self._scope.spawn(Supervised(self._runtime, self._syncs.run, name=f"{name} offset syncs").run(), name="offset-syncs")
         self._started = True
@@ -231,7 +227,7 @@ class SourceTaskLife:
         else:
             if self._failure is None:
                 await self._producer.flush()
-            await self.commit()
+            await self._commits.commit()
         if self._syncs is not None:
             await self._syncs.finish()
 
@@ -386,28 +382,17 @@ class SourceTaskLife:
 
     # Offsets
 
-    async def _commit_regularly(self) -> None:
-        while True:
-            await self._runtime.sleep_ms(self._config.offset_flush_interval_ms)
+    async def _store_offsets(self) -> None:
+        """Stores what the target has, then lets delayed offset syncs go (OS2)."""
+        self._on_way.note_written()
+        offsets = self._submitted.take_committable()
+        if offsets:
             try:
-                await self.commit()
-            except KmirrorError as error:
-                _log.warning("[%s] Failed to commit offsets, tries again: %s", self._config.flow, error)
-
-    async def commit(self) -> None:
-        """Stores what the target has, then lets delayed offset syncs go (OS2). One commit waits for
-        another: a task that ends must not cut off what the last regular one has not written yet.
-        """
-        async with self._committing:
-            self._on_way.note_written()
-            offsets = self._submitted.take_committable()
-            if offsets:
-                try:
-                    rows = [(record_source(self._config.flow.source, partition), offset) for partition, offset in offsets.items()]
-                    await self._offsets.write(self._config.connector, rows)
-                except BaseException:
-                    self._submitted.give_back(offsets)
-                    raise
+                rows = [(record_source(self._config.flow.source, partition), offset) for partition, offset in offsets.items()]
+                await self._offsets.write(self._config.connector, rows)
+            except BaseException:
+                self._submitted.give_back(offsets)
+                raise
         self._progress.last_commit_ms = self._runtime.clock.monotonic_ms()
         if self._syncs is not None:
             self._syncs.committed()
