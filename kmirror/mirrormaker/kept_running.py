@@ -11,6 +11,7 @@ known, and `described` says UNKNOWN with the age of what was last heard.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from enum import Enum
@@ -90,12 +91,22 @@ class KeptRunning:
         self._runtime = runtime
         self._work = work
         self._scope = TaskScope(runtime, name)
+        self._ending: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         self._scope.spawn(Supervised(self._runtime, self._run, name=self.status.name, on_end=self._ended).run(), name="run")
 
     async def stop(self) -> None:
-        """Cancels the work and waits until it has cleaned up."""
+        """Cancels the work, once, and waits until it has cleaned up.
+
+        A worker that ends may find that its group was just stopping the work, and gave up waiting. If
+        the work were cancelled again, it would not store its offsets, and copy some records twice.
+        """
+        if self._ending is None:
+            self._ending = self._runtime.spawn(self._end(), name=f"{self.status.name} ends")
+        await asyncio.shield(self._ending)
+
+    async def _end(self) -> None:
         await self._scope.cancel()
         self.status.change(State.STOPPED)
 
