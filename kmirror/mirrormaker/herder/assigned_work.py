@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, 
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kmirror.common.errors import KmirrorError
 from kmirror.mirrormaker.herder.cluster_config_state import ClusterConfigState
 from kmirror.mirrormaker.herder.connect_protocol import Assignment, ConnectorTaskId
 from kmirror.mirrormaker.herder.connector_life import idle
@@ -95,6 +96,13 @@ class AssignedWork:
             if task not in self._tasks:
                 self._start_task(task, properties, target_state)
         return started
+
+    def require_current(self, task: ConnectorTaskId, properties: Mapping[str, str], state: ClusterConfigState) -> None:
+        """KmirrorError unless the task is still configured so, and this worker's."""
+        if task not in state.tasks(task.connector) or state.task_config(task) != properties or state.pending_fencing(task.connector):
+            raise KmirrorError(f"the connector has other tasks by now, so {task} waits for them")
+        if self.assignment is None or task not in self.assignment.tasks:
+            raise KmirrorError(f"{task} is not assigned to this worker any more")
 
     def wanted(self, request: RestartRequest) -> list[str | ConnectorTaskId]:
         """Returns what a request restarts of what runs here."""

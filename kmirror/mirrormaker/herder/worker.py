@@ -378,12 +378,7 @@ class Worker:
     async def _check(self, task: ConnectorTaskId, properties: Mapping[str, str]) -> None:
         """A task that was fenced in between, and began again, may have become another worker's."""
         await self.configs.refresh()
-        state = self.configs.state
-        if task not in state.tasks(task.connector) or state.task_config(task) != properties or state.pending_fencing(task.connector):
-            raise KmirrorError(f"the connector has other tasks by now, so {task} waits for them")
-        assigned = self._work.assignment
-        if assigned is None or task not in assigned.tasks:
-            raise KmirrorError(f"{task} is not assigned to this worker any more")
+        self._work.require_current(task, properties, self.configs.state)
 
     async def _give_up(self) -> None:
         async with self._changing:
