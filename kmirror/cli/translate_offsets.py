@@ -28,6 +28,7 @@ from kmirror.cli.tool_client import open_admin, resolved
 from kmirror.cli.translate_offsets_text import as_json, report
 from kmirror.common.errors import ConfigError, KmirrorError
 from kmirror.common.ports import Buffer
+from kmirror.common.sentinels import EARLIEST_TIMESTAMP
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.connector_config import MirrorCheckpointConfig
 from kmirror.mirrormaker.cycles import SourceAndTarget
@@ -47,7 +48,6 @@ from kmirror.record.record_batch import iter_batches
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.asyncio_runtime import run as run_async
 
-EARLIEST_TIMESTAMP = -2
 ANY_GROUP = "-"
 FILE_PARTITION = TopicPartition("syncs", 0)
 _FORMATTED = re.compile(r"OffsetSync\{topicPartition=(.+)-([0-9]+), upstreamOffset=([0-9]+), downstreamOffset=([0-9]+)\}")

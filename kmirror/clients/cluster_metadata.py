@@ -21,11 +21,10 @@ from typing import NamedTuple
 
 from kmirror.admin.results import Node
 from kmirror.common.errors import Errors
+from kmirror.common.sentinels import NO_EPOCH
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
-
-NO_EPOCH = -1
 
 
 class LeaderAndEpoch(NamedTuple):

@@ -29,7 +29,6 @@ from kmirror.wire.framing import read_response
 from kmirror.wire.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
 from kmirror.wire.primitives import ProtocolReadError
 
-NO_OFFSET: Final = -1
 OLD_METADATA: Final = (
     Errors.NOT_LEADER_OR_FOLLOWER,
     Errors.UNKNOWN_TOPIC_OR_PARTITION,

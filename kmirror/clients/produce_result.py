@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kmirror.common.ports import Buffer
+from kmirror.common.sentinels import NO_OFFSET
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.record import NO_TIMESTAMP, Header
 
-NO_OFFSET: Final = -1
 NO_ERRORS: Final[Mapping[int, Exception]] = {}
 _log = logging.getLogger(__name__)
 

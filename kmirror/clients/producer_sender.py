@@ -31,7 +31,7 @@ from functools import partial
 from typing import Final
 
 from kmirror.clients.cluster_client import ClusterClient, LeaderAndEpoch, Node
-from kmirror.clients.produce_outcomes import NO_OFFSET, ProduceOutcomes
+from kmirror.clients.produce_outcomes import ProduceOutcomes
 from kmirror.clients.produce_requests import ProduceInFlight, ProduceRequests
 from kmirror.clients.producer_batch import ProducerBatch
 from kmirror.clients.producer_config import ProducerConfig
@@ -39,6 +39,7 @@ from kmirror.clients.record_accumulator import NEVER_MS, RecordAccumulator, time
 from kmirror.clients.transaction_manager import TransactionManager
 from kmirror.clients.transaction_states import State
 from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.sentinels import NO_OFFSET
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.network.client_connection import ClientConnection
 from kmirror.runtime.api import Runtime, TaskScope

@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from kmirror.clients.kafka_producer import KafkaProducer
-from kmirror.clients.produce_result import NO_OFFSET
 from kmirror.common.errors import KmirrorError
+from kmirror.common.sentinels import NO_OFFSET
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.batch_offset_syncs import BatchOffsetSyncWriter
 from kmirror.mirrormaker.cycles import SourceAndTarget

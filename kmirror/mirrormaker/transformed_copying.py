@@ -24,9 +24,10 @@ from typing import NamedTuple, Protocol
 
 from kmirror.clients.consumer.consumer_types import ConsumedBatch, ConsumerRecords, FetchedBatches
 from kmirror.clients.kafka_producer import KafkaProducer
-from kmirror.clients.produce_result import NO_OFFSET, RecordMetadata
+from kmirror.clients.produce_result import RecordMetadata
 from kmirror.common.errors import ApiException
 from kmirror.common.ports import Buffer
+from kmirror.common.sentinels import NO_OFFSET
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.connect_offsets import record_source
 from kmirror.mirrormaker.error_handling import RecordErrors, described_headers, described_record

@@ -4,8 +4,6 @@ connections of their own (FEA8, FEA10), under predictable client ids (THR5), and
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from support.mirrors import scripted_source
 from support.mirrors.mirror_world import MirrorWorld
@@ -265,37 +263,32 @@ async def test_fm1_source_leaders_come_and_go_without_truncation(tmp_path):
     assert driver.cuts == 0 and driver.given_back == []
 
 
-def test_fm1_a_preferred_read_replica_is_ignored(tmp_path):
-    async def scenario():
-        world = MirrorWorld(str(tmp_path), brokers=2)
-        await mirroring(world)
+async def test_fm1_a_preferred_read_replica_is_ignored(tmp_path):
+    world = MirrorWorld(str(tmp_path), brokers=2)
+    await mirroring(world)
 
-        def prefers(request):
-            if isinstance(request, fetch.FetchRequest) and request.isolation_level == 1:
-                row = fetch.PartitionData(
-                    partition_index=0, high_watermark=3, last_stable_offset=3, log_start_offset=0, preferred_read_replica=2, records=b""
-                )
-                topic = fetch.FetchableTopicResponse(topic_id=world.source.topic_ids["t"], partitions=[row])
-                return fetch.FetchResponse(session_id=request.session_id, responses=[topic])
-            return None
+    def prefers(request):
+        if isinstance(request, fetch.FetchRequest) and request.isolation_level == 1:
+            row = fetch.PartitionData(
+                partition_index=0, high_watermark=3, last_stable_offset=3, log_start_offset=0, preferred_read_replica=2, records=b""
+            )
+            topic = fetch.FetchableTopicResponse(topic_id=world.source.topic_ids["t"], partitions=[row])
+            return fetch.FetchResponse(session_id=request.session_id, responses=[topic])
+        return None
 
-        asked = 0
+    asked = 0
 
-        def once(request):
-            nonlocal asked
-            asked += isinstance(request, fetch.FetchRequest)
-            return prefers(request) if asked == 1 else None
+    def once(request):
+        nonlocal asked
+        asked += isinstance(request, fetch.FetchRequest)
+        return prefers(request) if asked == 1 else None
 
-        world.source.override = once
-        await world.advance(1_200)
-        world.source.append("t", b"d")
-        await world.advance(600)
-        assert world.log_bytes("t") == world.source_bytes("t")
-        assert {address for address, _, _, request in world.source.requests if isinstance(request, fetch.FetchRequest)} == {
-            ("source-1", 9092)
-        }
-
-    asyncio.run(scenario())
+    world.source.override = once
+    await world.advance(1_200)
+    world.source.append("t", b"d")
+    await world.advance(600)
+    assert world.log_bytes("t") == world.source_bytes("t")
+    assert {address for address, _, _, request in world.source.requests if isinstance(request, fetch.FetchRequest)} == {("source-1", 9092)}
 
 
 async def test_fm2_a_source_that_is_down_is_asked_again_and_the_last_offset_stays(tmp_path):

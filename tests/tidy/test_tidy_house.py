@@ -115,6 +115,20 @@ def test_prose_of_pages_fits_into_100_columns() -> None:
     assert not found
 
 
+def test_numbers_of_the_protocol_are_defined_once() -> None:
+    """Whoever needs one takes it from `kmirror.common.sentinels`."""
+    home = "kmirror/common/sentinels.py"
+    defined = re.compile(r"^([A-Z_]+)(?:: Final(?:\[int\])?)? = -?[0-9]+$", re.MULTILINE)
+    names = set(defined.findall((ROOT / home).read_text()))
+    assert {"NO_EPOCH", "READ_COMMITTED", "UNKNOWN_OFFSET"} <= names
+    again = {
+        name: twice
+        for name in tracked("kmirror/*.py")
+        if name != home and (twice := names & set(defined.findall((ROOT / name).read_text())))
+    }
+    assert not again
+
+
 def test_no_source_file_is_past_the_length_that_has_a_seam() -> None:
     long = {
         name: count

@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kmirror.common.errors import KmirrorError
+from kmirror.common.sentinels import NO_EPOCH
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.record import Header
 from kmirror.record.record_batch import RecordBatch, TimestampType
-
-NO_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from kmirror.clients.consumer.auto_offset_reset_strategy import AutoOffsetResetStrategy
-from kmirror.clients.consumer.consumer_types import NO_EPOCH
+from kmirror.common.sentinels import NO_EPOCH
 
 
 class FetchState(Enum):

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from kmirror.clients.cluster_client import ClusterClient, LeaderAndEpoch, Node
-from kmirror.clients.consumer.consumer_types import NO_EPOCH
 from kmirror.clients.consumer.fetch_state import FetchPosition
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.sentinels import NO_EPOCH
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.api import Runtime, run_together
 from kmirror.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic

@@ -17,13 +17,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kmirror.clients.cluster_client import ClusterClient
-from kmirror.clients.consumer.consumer_types import NO_EPOCH, OffsetAndMetadata
+from kmirror.clients.consumer.consumer_types import OffsetAndMetadata
 from kmirror.clients.consumer.fetch_state import NO_LEADER, FetchPosition, FetchState, KnownLeader
 from kmirror.clients.consumer.offset_commits import OffsetCommits
 from kmirror.clients.consumer.offset_fetcher import OffsetFetcher
 from kmirror.clients.consumer.signal import Signal
 from kmirror.clients.consumer.subscription_state import SubscriptionState
 from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.sentinels import NO_EPOCH
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.api import Runtime, TaskScope
 

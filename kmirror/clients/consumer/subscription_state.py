@@ -16,7 +16,6 @@ from typing import Final
 
 from kmirror.clients.consumer.auto_offset_reset_strategy import AutoOffsetResetStrategy
 from kmirror.clients.consumer.consumer_types import (
-    NO_EPOCH,
     ConsumerRebalanceListener,
     IllegalStateError,
     LogTruncationException,
@@ -24,6 +23,7 @@ from kmirror.clients.consumer.consumer_types import (
     OffsetAndMetadata,
 )
 from kmirror.clients.consumer.fetch_state import FetchPosition, FetchState, KnownLeader, PartitionState
+from kmirror.common.sentinels import NO_EPOCH
 from kmirror.common.topic_partition import TopicPartition
 
 SUBSCRIPTION_EXCEPTION_MESSAGE: Final = "Subscription to topics, partitions and pattern are mutually exclusive"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,7 @@ def metrics(machine: MirrorMachine) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("error", [OSError(28, "no space left"), ApiException(Errors.KAFKA_STORAGE_ERROR, "no space left")])
-def test_a_leader_without_space_made_every_replica_fail(
+async def test_a_leader_without_space_made_every_replica_fail(
     tmp_path: Path, error: Exception, monkeypatch: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The disk is one replica's, but FAILED would be the whole partition's.
@@ -44,7 +43,7 @@ def test_a_leader_without_space_made_every_replica_fail(
     So the next leader has to find MIRRORING.
     """
 
-    async def scenario() -> None:
+    with caplog.at_level(logging.ERROR):
         machine = MirrorMachine(str(tmp_path), others=(2,))
         await machine.mirroring(batch(0, b"a", epoch=1))
 
@@ -68,9 +67,6 @@ def test_a_leader_without_space_made_every_replica_fail(
         await machine.advance(1_000)
         assert machine.log().log_end_offset == 2 and row(machine).reason is None and row(machine).lag == 0
         await machine.close()
-
-    with caplog.at_level(logging.ERROR):
-        asyncio.run(scenario())
 
 
 async def test_one_replica_goes_on_when_its_disk_is_back(tmp_path: Path) -> None:
@@ -107,8 +103,8 @@ async def test_a_disk_that_fails_a_second_time_was_not_told(tmp_path: Path, capl
 # ----------------------------------------------------------------------------------------------
 
 
-def test_the_reason_of_failed_survives_the_leader(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario() -> None:
+async def test_the_reason_of_failed_survives_the_leader(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR):
         machine = MirrorMachine(str(tmp_path), others=(2,))
         await machine.mirroring(batch(0, b"a", epoch=1))
         machine.driver().on_rejected("malformed batch")
@@ -120,9 +116,6 @@ def test_the_reason_of_failed_survives_the_leader(tmp_path: Path, caplog: pytest
         assert row(machine).reason == "malformed batch; remove the topic from the mirror and add it again"
         assert metrics(machine)["FailedPartitionsCount"] == metrics(machine)["FailedPartitionState"] == 1
         await machine.close()
-
-    with caplog.at_level(logging.ERROR):
-        asyncio.run(scenario())
     told = [record.getMessage() for record in caplog.records if "malformed batch" in record.getMessage()]
     assert len(told) == 2, "each leader says it once"
 
@@ -186,7 +179,6 @@ async def test_the_lag_of_an_idle_partition_is_known_as_long_as_the_source_answe
 async def test_a_source_that_hangs_is_noticed_by_its_silence(tmp_path: Path) -> None:
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a", epoch=1))
-    assert machine.mirror is not None
     at_ms = machine.mirror.fetchers.known_as_of_ms(machine.driver())
     machine.mirror.fetchers.known_as_of_ms = lambda driver: at_ms  # type: ignore[method-assign]
     await machine.advance(9_000, step_ms=500)

@@ -18,43 +18,39 @@ from kmirror.mirror.logs.local_log import cut
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 
 
-def test_a_leader_epoch_that_no_bump_of_ours_explains_makes_the_state_unknown_until_it_is_read_again(tmp_path: Path) -> None:
+async def test_a_leader_epoch_that_no_bump_of_ours_explains_makes_the_state_unknown_until_it_is_read_again(tmp_path: Path) -> None:
     """Another broker led in between and wrote a state, so this one must not act on what it
     remembers (D3-26, C38).
     """
+    machine = MirrorMachine(str(tmp_path))
+    await machine.mirroring(batch(0, b"a"))
+    states = machine.mirror.states
+    answer: asyncio.Future[StoredState] = asyncio.get_running_loop().create_future()
+    ask, asked = states.read_one, 0
 
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await machine.mirroring(batch(0, b"a"))
-        states = machine.mirror.states
-        answer: asyncio.Future[StoredState] = asyncio.get_running_loop().create_future()
-        ask, asked = states.read_one, 0
+    async def read_one(partition: Any) -> StoredState:
+        nonlocal asked
+        asked += 1
+        await answer
+        return await ask(partition)
 
-        async def read_one(partition: Any) -> StoredState:
-            nonlocal asked
-            asked += 1
-            await answer
-            return await ask(partition)
-
-        states.read_one = read_one  # type: ignore[method-assign]
-        for state in (State.PAUSING, State.PAUSED):
-            await machine.mirror.coordinator.write_states(MIRROR, [StateWrite("t", 0, state)])
-        machine.change(bump=2)
-        await machine.settle()
-        assert asked == 1 and not machine.driver().status.loaded
-        assert machine.produce(batch(1, b"x")) is Errors.NOT_LEADER_OR_FOLLOWER, "retriable, while nobody knows"
-        machine.at_source(batch(1, b"b"))
-        await machine.advance(1_000)
-        written = machine.states_written()
-        assert written[-2:] == ["PAUSING", "PAUSED"]
-        answer.set_result(StoredState(State.PAUSED))
-        await machine.advance(2_000)
-        assert machine.states_written()[len(written) :] == ["MIRRORING"], "from PAUSED, as the topic's name wants it"
-        await machine.advance(1_000)
-        assert machine.log().log_end_offset == 2
-        await machine.close()
-
-    asyncio.run(scenario())
+    states.read_one = read_one  # type: ignore[method-assign]
+    for state in (State.PAUSING, State.PAUSED):
+        await machine.mirror.coordinator.write_states(MIRROR, [StateWrite("t", 0, state)])
+    machine.change(bump=2)
+    await machine.settle()
+    assert asked == 1 and not machine.driver().status.loaded
+    assert machine.produce(batch(1, b"x")) is Errors.NOT_LEADER_OR_FOLLOWER, "retriable, while nobody knows"
+    machine.at_source(batch(1, b"b"))
+    await machine.advance(1_000)
+    written = machine.states_written()
+    assert written[-2:] == ["PAUSING", "PAUSED"]
+    answer.set_result(StoredState(State.PAUSED))
+    await machine.advance(2_000)
+    assert machine.states_written()[len(written) :] == ["MIRRORING"], "from PAUSED, as the topic's name wants it"
+    await machine.advance(1_000)
+    assert machine.log().log_end_offset == 2
+    await machine.close()
 
 
 async def test_a_bump_of_ours_is_no_election(tmp_path: Path) -> None:

@@ -19,94 +19,83 @@ from kmirror.wire.messages.config_record import ConfigRecord
 from kmirror.wire.primitives import ProtocolReadError
 
 
-def test_a_state_that_was_read_before_the_leader_changed_was_taken_for_the_newest(tmp_path: Path) -> None:
+async def test_a_state_that_was_read_before_the_leader_changed_was_taken_for_the_newest(tmp_path: Path) -> None:
     """The broker loses and regains the leadership while the answer to its first question is under
     way, so that answer is outdated.
     """
+    machine = MirrorMachine(str(tmp_path))
+    await machine.settle()
+    machine.topic(value=None)
+    states = machine.mirror.states
+    answer: asyncio.Future[StoredState] = asyncio.get_running_loop().create_future()
+    ask, asked = states.read_one, 0
 
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await machine.settle()
-        machine.topic(value=None)
-        states = machine.mirror.states
-        answer: asyncio.Future[StoredState] = asyncio.get_running_loop().create_future()
-        ask, asked = states.read_one, 0
+    async def read_one(partition: Any) -> StoredState:
+        nonlocal asked
+        asked += 1
+        return await (answer if asked == 1 else ask(partition))
 
-        async def read_one(partition: Any) -> StoredState:
-            nonlocal asked
-            asked += 1
-            return await (answer if asked == 1 else ask(partition))
-
-        states.read_one = read_one
-        machine.name(MIRROR)
-        await machine.settle()
-        machine.change(bump=2)
-        for state in (State.PREPARING, State.MIRRORING):
-            await machine.mirror.coordinator.write_states(MIRROR, [StateWrite("t", 0, state)])
-        answer.set_result(StoredState(State.STOPPED, 3))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert machine.produce(batch(0, b"x")) is not Errors.NONE
-        await machine.settle()
-        assert asked >= 2 and machine.state() == "MIRRORING"
-        assert machine.produce(batch(0, b"x")) is Errors.READ_ONLY_TOPIC
-        await machine.close()
-
-    asyncio.run(scenario())
+    states.read_one = read_one
+    machine.name(MIRROR)
+    await machine.settle()
+    machine.change(bump=2)
+    for state in (State.PREPARING, State.MIRRORING):
+        await machine.mirror.coordinator.write_states(MIRROR, [StateWrite("t", 0, state)])
+    answer.set_result(StoredState(State.STOPPED, 3))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert machine.produce(batch(0, b"x")) is not Errors.NONE
+    await machine.settle()
+    assert asked >= 2 and machine.state() == "MIRRORING"
+    assert machine.produce(batch(0, b"x")) is Errors.READ_ONLY_TOPIC
+    await machine.close()
 
 
-def test_a_leader_change_while_the_new_leader_wrote_its_state_again_was_forgotten(tmp_path: Path) -> None:
+async def test_a_leader_change_while_the_new_leader_wrote_its_state_again_was_forgotten(tmp_path: Path) -> None:
     """After the second election the leader must again do what a new leader does (D3-28), although
     it was still doing so for the first one.
     """
+    machine = MirrorMachine(str(tmp_path))
+    await machine.settle()
+    machine.topic(value=None)
+    await machine.mirror.coordinator.write_states(MIRROR, [StateWrite("t", 0, State.PREPARING)])
+    states, written = machine.mirror.states, 0
+    write = states.write_one
 
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await machine.settle()
-        machine.topic(value=None)
-        await machine.mirror.coordinator.write_states(MIRROR, [StateWrite("t", 0, State.PREPARING)])
-        states, written = machine.mirror.states, 0
-        write = states.write_one
+    async def write_one(partition: Any, what: StateWrite) -> int:
+        nonlocal written
+        if what.rewrite:
+            written += 1
+            if written == 1:
+                machine.change(bump=2)
+        return await write(partition, what)
 
-        async def write_one(partition: Any, what: StateWrite) -> int:
-            nonlocal written
-            if what.rewrite:
-                written += 1
-                if written == 1:
-                    machine.change(bump=2)
-            return await write(partition, what)
-
-        states.write_one = write_one
-        machine.name(MIRROR)
-        await machine.reach("MIRRORING")
-        assert written == 2
-        await machine.close()
-
-    asyncio.run(scenario())
+    states.write_one = write_one
+    machine.name(MIRROR)
+    await machine.reach("MIRRORING")
+    assert written == 2
+    await machine.close()
 
 
-def test_a_disk_that_cannot_be_read_made_the_removal_of_a_failed_partition_spin(tmp_path: Path, monkeypatch: Any) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await machine.mirroring(batch(0, b"a"))
-        machine.driver().on_rejected("malformed batch")
-        await machine.reach("FAILED")
-        tries = 0
+async def test_a_disk_that_cannot_be_read_made_the_removal_of_a_failed_partition_spin(tmp_path: Path, monkeypatch: Any) -> None:
+    machine = MirrorMachine(str(tmp_path))
+    await machine.mirroring(batch(0, b"a"))
+    machine.driver().on_rejected("malformed batch")
+    await machine.reach("FAILED")
+    tries = 0
 
-        async def unreadable(stopping: Stopping) -> int:
-            nonlocal tries
-            tries += 1
-            await asyncio.sleep(0)
-            raise OSError("the disk is gone")
+    async def unreadable(stopping: Stopping) -> int:
+        nonlocal tries
+        tries += 1
+        await asyncio.sleep(0)
+        raise OSError("the disk is gone")
 
-        monkeypatch.setattr(Stopping, "last_mirror_epoch_on_entry", unreadable)
-        machine.name("m.removed")
-        await machine.advance(10_000)
-        assert 1 <= tries <= 4, "one try every mirror.truncation.backoff.ms"
-        assert machine.state() == "FAILED" and machine.driver().status.reason == "malformed batch"
-        await machine.close()
-
-    asyncio.run(scenario())
+    monkeypatch.setattr(Stopping, "last_mirror_epoch_on_entry", unreadable)
+    machine.name("m.removed")
+    await machine.advance(10_000)
+    assert 1 <= tries <= 4, "one try every mirror.truncation.backoff.ms"
+    assert machine.state() == "FAILED" and machine.driver().status.reason == "malformed batch"
+    await machine.close()
 
 
 async def test_a_topic_that_came_back_at_the_source_was_paused_again_when_it_was_resumed(tmp_path: Path) -> None:

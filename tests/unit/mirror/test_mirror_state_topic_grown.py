@@ -4,7 +4,6 @@ that a failed-over topic has accepted are not cut.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from pathlib import Path
 from typing import Any
@@ -98,15 +97,12 @@ async def test_the_number_of_partitions_that_the_topic_was_born_with_outlives_th
     await machine.close()
 
 
-def test_a_state_topic_that_grew_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario() -> None:
+async def test_a_state_topic_that_grew_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR):
         machine = MirrorMachine(str(tmp_path), state_partitions=3)
         for count in (4, 5):
             grow(machine, count)
         await machine.close()
-
-    with caplog.at_level(logging.ERROR):
-        asyncio.run(scenario())
     told = [record.getMessage() for record in caplog.records if "was created with" in record.getMessage()]
     assert told == [
         "__mirror_state has 4 partitions but was created with 3. The states of mirrors stay in those; the other partitions are not used"

@@ -7,12 +7,14 @@ from __future__ import annotations
 import asyncio
 import threading
 
+from support.waiting import REACHED_S
+
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 from kmirror.runtime.log_scheduler import RuntimeLogScheduler
 
 
-def test_timers_from_workers_run_on_the_loop_and_leave_its_heap_alone() -> None:
-    async def scenario() -> None:
+async def test_timers_from_workers_run_on_the_loop_and_leave_its_heap_alone() -> None:
+    async with asyncio.timeout(REACHED_S):
         runtime = AsyncioRuntime()
         scheduler = RuntimeLogScheduler(runtime)
         loop_thread, ran = threading.get_ident(), []
@@ -32,8 +34,6 @@ def test_timers_from_workers_run_on_the_loop_and_leave_its_heap_alone() -> None:
         assert set(ran) == {loop_thread}
         scheduler.close()
         runtime.close()
-
-    asyncio.run(asyncio.wait_for(scenario(), 30))
 
 
 async def test_a_timer_from_a_worker_that_is_cancelled_does_not_run() -> None:
