@@ -265,12 +265,16 @@ def _unquoted(pattern: str) -> str:
         if match[1] is None:  # another escape
             done += pattern[position : match.end()]
         else:
-            done += pattern[position : match.start()] + "".join(
-                f"\\x{ord(one):02x}" if one.isdigit() and one.isascii() else one if one.isalpha() or not one.isascii() else f"\\{one}"
-                for one in match[1]
-            )
+            done += pattern[position : match.start()] + "".join(map(_literal, match[1]))
         position = match.end()
     return done + pattern[position:]
+
+
+def _literal(char: str) -> str:
+    """Returns an expression for just this character. A digit behind a backslash would be a group's number."""
+    if char.isascii() and char.isdigit():
+        return f"\\x{ord(char):02x}"
+    return f"\\{char}" if char.isascii() and not char.isalpha() else char
 
 
 def _union(simple: str, nested: Sequence[str]) -> str:

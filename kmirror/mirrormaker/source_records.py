@@ -29,7 +29,7 @@ from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.mirrormaker.connect_offsets import SourceOffsets, SourcePartition
 from kmirror.mirrormaker.error_handling import described_record
 from kmirror.mirrormaker.missing_topics import MissingTopics, TopicCreationConfig
-from kmirror.mirrormaker.offset_commits import OffsetCommits
+from kmirror.mirrormaker.source_task_offset_committer import SourceTaskOffsetCommitter
 from kmirror.mirrormaker.task_transactions import TaskTransactions
 from kmirror.mirrormaker.transforming import Transforming, producer_record
 from kmirror.mirrormaker.transforms import Failed, source_record
@@ -100,7 +100,7 @@ class SourceRecordWriter:
                 self._producer, offsets, runtime.clock, connector=config.connector, source_of=dict, most_ms=config.transaction_ms
             )
         self._written: dict[SourceKey, None] = {}
-        self._commits = OffsetCommits(runtime, name, config.flush_interval_ms, self._store_offsets)
+        self._committer = SourceTaskOffsetCommitter(runtime, name, config.flush_interval_ms, self._store_offsets)
         self._failure: Exception | None = None
 
     async def start(self, check: Callable[[], Awaitable[object]]) -> None:
@@ -111,7 +111,7 @@ class SourceRecordWriter:
             await self._producer.init_transactions()
             await check()
         else:
-            self._scope.spawn(Supervised(self._runtime, self._commits.run, name=f"{self._name} commits").run(), name="commits")
+            self._scope.spawn(Supervised(self._runtime, self._committer.run, name=f"{self._name} commits").run(), name="commits")
 
     async def send(self, record: SourceRecord, written: Callable[[], object] = lambda: None) -> None:
         """Sends a record. `written` is called when it counts: once it is written, or committed. A record that a
@@ -210,7 +210,7 @@ class SourceRecordWriter:
                 async with asyncio.timeout(self._config.flush_timeout_ms / 1000):
                     if self._transactions is None:
                         await self._producer.flush()
-                        await self._commits.commit()
+                        await self._committer.commit()
                     elif self._failure is None:
                         await self._transactions.commit()
             except (KmirrorError, TimeoutError) as error:

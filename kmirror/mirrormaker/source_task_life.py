@@ -22,10 +22,10 @@ from kmirror.mirrormaker.connect_offsets import NOTHING_STORED, SourceOffsets, r
 from kmirror.mirrormaker.herder.connector_plan import TaskContext
 from kmirror.mirrormaker.mirror_metrics import MirrorSourceMetrics
 from kmirror.mirrormaker.missing_topics import MissingTopics
-from kmirror.mirrormaker.offset_commits import OffsetCommits
 from kmirror.mirrormaker.offset_sync_sender import OffsetSyncSender
 from kmirror.mirrormaker.sent_runs import SentBatch, SentRun, Written, neighbours
 from kmirror.mirrormaker.source_task_config import SourceTaskConfig, TaskProgress
+from kmirror.mirrormaker.source_task_offset_committer import SourceTaskOffsetCommitter
 from kmirror.mirrormaker.source_watch import SourceWatch
 from kmirror.mirrormaker.submitted_records import Submitted, SubmittedRecords
 from kmirror.mirrormaker.task_transactions import TaskTransactions
@@ -97,7 +97,7 @@ class SourceTaskLife:
             )  # fmt: skip
         self._failure: Exception | None = None
         self._polls_of_records = 0
-        self._commits = OffsetCommits(runtime, str(config.flow), config.offset_flush_interval_ms, self._store_offsets)
+        self._committer = SourceTaskOffsetCommitter(runtime, str(config.flow), config.offset_flush_interval_ms, self._store_offsets)
         self._started = False
 
     def _made_transactions(self) -> TaskTransactions[TopicPartition]:
@@ -128,7 +128,7 @@ class SourceTaskLife:
                 self._consumer.seek(partition, stored + 1)
         name = f"{config.flow}|{config.connector}"
         if self._transactions is None:
-            self._scope.spawn(Supervised(self._runtime, self._commits.run, name=f"{name} commits").run(), name="commits")
+            self._scope.spawn(Supervised(self._runtime, self._committer.run, name=f"{name} commits").run(), name="commits")
         if self._syncs is not None:
             self._scope.spawn(Supervised(self._runtime, self._syncs.run, name=f"{name} offset syncs").run(), name="offset-syncs")
         self._started = True
@@ -227,7 +227,7 @@ class SourceTaskLife:
         else:
             if self._failure is None:
                 await self._producer.flush()
-            await self._commits.commit()
+            await self._committer.commit()
         if self._syncs is not None:
             await self._syncs.finish()
 

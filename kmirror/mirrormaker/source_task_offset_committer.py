@@ -17,7 +17,7 @@ from kmirror.runtime.api import Runtime
 _log = logging.getLogger(__name__)
 
 
-class OffsetCommits:
+class SourceTaskOffsetCommitter:
     """Of one life of a task. `store` stores what there is to be stored, or raises and keeps it for the next
     commit.
     """
