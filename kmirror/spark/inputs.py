@@ -23,7 +23,7 @@ from kmirror.spark.files import LocalFiles, file_system_for
 from kmirror.storage.leader_epoch_checkpoint_file import LEADER_EPOCH_CHECKPOINT_FILE_NAME, LeaderEpochCheckpointFile
 from kmirror.storage.reader import PartitionFiles
 from kmirror.verify.offset_lookup import log_end_offset
-from kmirror.verify.planner import Listing, list_input
+from kmirror.verify.planner import Listing, NoPartitionError, list_input
 
 _GLOB: Final = re.compile(r"[*?[{]")
 _BRACES: Final = re.compile(r"\{([^{}]*)\}")
@@ -45,9 +45,11 @@ class FoundPartition(NamedTuple):
         return posixpath.dirname(self.partition.path) or "."
 
 
-def find_partitions(locations: Sequence[str], *, replica: str, tolerates_damage: bool = False) -> list[FoundPartition]:
+def find_partitions(
+    locations: Sequence[str], *, replica: str, tolerates_damage: bool = False, may_be_empty: bool = False
+) -> list[FoundPartition]:
     """Returns the partitions of all inputs, each once, in the order of the inputs and by name
-    within each. KmirrorError for an input without a log.
+    within each. KmirrorError for an input without a log, unless `may_be_empty`.
 
     With `tolerates_damage`, a copy whose end is damaged comes last; else that is an error, because
     a log that a cleaner is just changing looks damaged too, and a stream must not leave it."""
@@ -56,7 +58,12 @@ def find_partitions(locations: Sequence[str], *, replica: str, tolerates_damage:
         files, path = file_system_for(location)
         if isinstance(files, LocalFiles):
             path = os.path.join(os.getcwd(), path)  # tasks may run in another folder
-        listing = list_input(files, path, location=location)
+        try:
+            listing = list_input(files, path, location=location)
+        except NoPartitionError:
+            if not may_be_empty:
+                raise
+            continue
         for partition in listing.partitions:
             found.setdefault(partition.topic_partition, []).append(FoundPartition(files, listing, partition))
 

@@ -75,6 +75,10 @@ class Bound:
                 return (given[name], None) if is_time else (None, given[name])
         return None, self.default
 
+    def names_offset(self, name: TopicPartition) -> bool:
+        """Whether the option has an offset of the partition, which does not depend on its log."""
+        return self.timestamp is None and self.timestamps is None and (self.offsets or {}).get(name, EARLIEST) >= 0
+
 
 @dataclass(frozen=True)
 class Selection:

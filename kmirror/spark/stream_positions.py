@@ -10,6 +10,14 @@ id if the folder has it. Spark keeps it in its checkpoint as JSON:
 is not known. A position has no byte position in any file, so segments may roll, be deleted and be
 cleaned between two runs.
 
+The end of a query's first micro-batch also keeps where it begins:
+
+    {"orders": {"0": {"offset": 120, "leaderEpoch": 3, "start": {"offset": 0, "leaderEpoch": -1}}}}
+
+Spark stores ends only. When it runs the first micro-batch again, it asks for the initial offsets
+again, and "earliest", "latest" and timestamps would give others by then. Nobody gives a Python
+source a place of its own in the checkpoint, where Spark's Kafka source keeps its initial offsets.
+
 The leader epoch distinguishes a log that goes on from one that was truncated and written again
 (KIP-101, KIP-320). With the position (P, E), the records before P are those that were read if the
 log's epochs up to E reach to P or further, and the record before P is of epoch E.
@@ -48,18 +56,30 @@ class Position(NamedTuple):
     """The epoch of the last record before `offset`; NO_EPOCH if there was none, or if it is not
     known."""
     topic_id: str | None = None
+    start: Position | None = None
+    """Where the query's first micro-batch begins, in the position where it ends."""
+
+    @property
+    def alone(self) -> Position:
+        """The position without `start`."""
+        return self._replace(start=None)
 
 
 def to_json(positions: Mapping[TopicPartition, Position]) -> dict[str, Any]:
     """Returns positions as JSON, sorted because Spark compares them as text."""
     made: dict[str, Any] = {}
     for name in sorted(positions):
-        one = positions[name]
-        fields: dict[str, Any] = {"offset": one.offset, "leaderEpoch": one.epoch}
-        if one.topic_id is not None:
-            fields["topicId"] = one.topic_id
-        made.setdefault(name.topic, {})[str(name.partition)] = fields
+        made.setdefault(name.topic, {})[str(name.partition)] = _fields(positions[name])
     return made
+
+
+def _fields(one: Position) -> dict[str, Any]:
+    fields: dict[str, Any] = {"offset": one.offset, "leaderEpoch": one.epoch}
+    if one.topic_id is not None:
+        fields["topicId"] = one.topic_id
+    if one.start is not None:
+        fields["start"] = _fields(one.start)
+    return fields
 
 
 def from_json(given: Any) -> dict[TopicPartition, Position]:
@@ -81,8 +101,25 @@ def from_json(given: Any) -> dict[TopicPartition, Position]:
 def _position(fields: Any) -> Position:
     if isinstance(fields, int):
         return Position(fields)
-    topic_id = fields.get("topicId")
-    return Position(int(fields["offset"]), int(fields["leaderEpoch"]), None if topic_id is None else str(topic_id))
+    topic_id, start = fields.get("topicId"), fields.get("start")
+    return Position(
+        int(fields["offset"]),
+        int(fields["leaderEpoch"]),
+        None if topic_id is None else str(topic_id),
+        None if start is None else _position(start),
+    )
+
+
+def with_starts(ends: Mapping[TopicPartition, Position], initial: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
+    """Returns the ends of the first micro-batch with where it begins: at the initial offsets, and at
+    offset 0 of a partition that is younger than these."""
+    return {name: end._replace(start=initial.get(name, Position(0, topic_id=end.topic_id))) for name, end in ends.items()}
+
+
+def begins_of(begins: Mapping[TopicPartition, Position], ends: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
+    """Returns where a micro-batch begins: what its ends keep wins over what Spark says."""
+    kept = {name: end.start for name, end in ends.items() if end.start is not None and begins.get(name) != end}
+    return {**{name: begin.alone for name, begin in begins.items()}, **kept}
 
 
 class Epochs(Protocol):
@@ -149,7 +186,7 @@ class Resumed(NamedTuple):
 
 def resume(name: TopicPartition, position: Position, log: LogState) -> Resumed:
     """Returns where reading resumes from a position in the log as it is now, and what is lost."""
-    offset, epoch, topic_id = position
+    offset, epoch, topic_id, _ = position
     if topic_id is not None and log.topic_id is not None and topic_id != log.topic_id:
         loss = (
             f"{name} was deleted and made anew: offset {offset} (leader epoch {epoch}) of topic id {topic_id} was next, "
@@ -178,7 +215,7 @@ def added(name: TopicPartition, log: LogState) -> Resumed:
 
 def _cut(name: TopicPartition, position: Position, log: LogState) -> Resumed | None:
     """Returns where the log diverges from what was read before a position; None if it does not."""
-    offset, epoch, _ = position
+    offset, epoch = position.offset, position.epoch
     end = log.log_end if epoch == NO_EPOCH else log.epochs.end_of(epoch, offset)
     if end < offset:
         later = log.epochs.before(end + 1)

@@ -27,7 +27,8 @@ a partition that is gone is kept, so reading resumes there if it comes back. Spa
 forgets the position and would read the partition again from offset 0.
 
 Exactly once: a micro-batch is a range of offsets, written to the checkpoint before it is read, and
-the log alone decides its rows. The same micro-batch after a restart gives the same rows, except
+the log alone decides its rows. The range of the first one is in the checkpoint with its start
+(`stream_positions`), so a restart does not work out again what "earliest" or a timestamp means. The same micro-batch after a restart gives the same rows, except
 that cleaning or DeleteRecords may have removed some in between, as they may for any consumer.
 
 Trigger.AvailableNow reads what was there when the query began, in as many micro-batches as the
@@ -35,6 +36,9 @@ limits require. Trigger.Once (deprecated) reads all of it in one, whatever the l
 ProcessingTime works as usual. Python sources have no continuous mode. `query.lastProgress` shows
 the visible end as `latestOffset`. All of this needs PySpark 4.2, the first version that tells a
 Python source where a micro-batch begins and what its limits are.
+
+A stream over a folder without logs waits for the first one. (A topic that `subscribe` or `assign`
+names must be there when the query begins.)
 
 A trigger lists the input once, and opens only the partitions whose files or high watermark changed.
 """
@@ -60,7 +64,18 @@ from kmirror.spark.settled import planned_again, settled
 from kmirror.spark.slice_reader import Aborted, put_together
 from kmirror.spark.stream_limits import Backlog, admit
 from kmirror.spark.stream_log import HighWatermarks, LogWindow, read_state
-from kmirror.spark.stream_positions import LogState, Position, Resumed, added, from_json, range_between, resume, to_json
+from kmirror.spark.stream_positions import (
+    LogState,
+    Position,
+    Resumed,
+    added,
+    begins_of,
+    from_json,
+    range_between,
+    resume,
+    to_json,
+    with_starts,
+)
 from kmirror.verify.offset_lookup import offset_for_time
 from kmirror.verify.planner import pack_by
 from kmirror.verify.visibility import read_undecided
@@ -81,6 +96,11 @@ def check_stream_options(options: Mapping[str, str]) -> None:
             raise KmirrorError(f"{NAME}: option {name} is for batch queries; a stream has no end")
 
 
+def _more(first: str, names: Sequence[TopicPartition]) -> str:
+    """Returns the first five names, as they are shown, and how many more there are."""
+    return first + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
 class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Lives as long as the query in a process beside the driver, and for one task on executors."""
 
@@ -95,11 +115,20 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where logs ended when a query with Trigger.AvailableNow began."""
         self._waiting: dict[TopicPartition, int] = {}
         self._told_gone: set[TopicPartition] = set()
+        self._initial: Positions | None = None
+        """The initial offsets, once Spark has asked for them."""
+        self._refusal: KmirrorError | None = None
+        """Why there are none. A first micro-batch that runs again does not need them."""
 
     # entry points that Spark calls
     @in_one_line
     def initialOffset(self) -> dict[str, Any]:
-        return to_json(planned_again(self._first))
+        if self._initial is None:
+            try:
+                self._initial = planned_again(self._first)
+            except KmirrorError as error:
+                self._initial, self._refusal = {}, error
+        return to_json(self._initial)
 
     def _first(self) -> Positions:
         return {name: state.position(self._starting(one, state)) for name, (one, state) in self._look(is_first=True).items()}
@@ -112,9 +141,22 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @in_one_line
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        if self._refusal is not None and not start:
+            raise self._refusal
         return to_json(planned_again(lambda: self._ends(from_json(start), limit)))
 
-    def _ends(self, positions: Positions, limit: ReadLimit) -> Positions:
+    def _ends(self, begins: Positions, limit: ReadLimit) -> Positions:
+        """Returns the very positions that were given if there is nothing new: Spark compares
+        texts."""
+        ends = self._read_to({name: begin.alone for name, begin in begins.items()}, limit)
+        if begins == self._initial:
+            ends = with_starts(ends, begins)
+        elif all(ends[name] == begin.alone for name, begin in begins.items()) and ends.keys() == begins.keys():
+            ends = begins
+        self._planned = dict(ends)
+        return ends
+
+    def _read_to(self, positions: Positions, limit: ReadLimit) -> Positions:
         logs = self._look_for(positions)
         backlogs = [self._backlog(name, positions.get(name), *log) for name, log in logs.items() if self._is_due(name)]
         ends = self._admitted(backlogs, limit)
@@ -122,7 +164,6 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             before, end = positions.get(backlog.name), ends[backlog.name]
             if before is None or end != before.offset or backlog.is_new_start:
                 positions[backlog.name] = logs[backlog.name][1].position(end)
-        self._planned = dict(positions)
         return positions
 
     @in_one_line
@@ -137,8 +178,10 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[RangeTask]:
         return planned_again(lambda: self._tasks(from_json(start), from_json(end)))
 
-    def _tasks(self, begins: Positions, ends: Positions) -> list[RangeTask]:
-        changed = {name: position for name, position in ends.items() if begins.get(name) != position}
+    def _tasks(self, given: Positions, ends: Positions) -> list[RangeTask]:
+        self._check_kept(given, ends)
+        begins = begins_of(given, ends)
+        changed = {name: position for name, position in ends.items() if begins.get(name) != position.alone}
         if not changed:
             return []
         was_told, self._planned = self._planned == ends, None
@@ -150,6 +193,21 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 pieces += self._pieces(*logs[name], begins.get(name), position, losses)
         return [RangeTask(task) for task in pack_by(pieces, lambda piece: piece.size, task_bytes=self.options.split_bytes)]
 
+    def _check_kept(self, begins: Positions, ends: Positions) -> None:
+        """Reports a first micro-batch that runs again and whose beginning nobody kept."""
+        if begins != self._initial or any(end.start is not None for end in ends.values()):
+            return
+        if self._refusal is not None and ends:
+            raise self._refusal
+        start = self.options.selection.start
+        unknown = [name for name, begin in sorted(begins.items()) if begin.offset and not start.names_offset(name)]
+        if unknown:
+            first = ", ".join(f"{name} from offset {begins[name].offset}" for name in unknown[:5])
+            self._losses.tell(
+                f"the checkpoint's first micro-batch is run again, and the checkpoint does not say where it began, because an older "
+                f"kmirror or Spark's Kafka source wrote it; {_more(first, unknown)} would be read now, and what lay before may be lost"
+            )
+
     @in_one_line
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangeTask), f"a task of ours, not {partition!r}"
@@ -160,7 +218,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Returns the wanted partitions as they are now, by name. With `is_first`, partitions asked
         for by name must be there; later a missing one is data loss."""
         options = self.options
-        listed = find_partitions(options.locations, replica=options.replica)
+        listed = find_partitions(options.locations, replica=options.replica, may_be_empty=True)
         chosen = options.selection.partitions(listed) if is_first else [one for one in listed if options.selection.wants(one.name)]
         starts, high_watermarks = LogStarts(use_checkpoints=options.is_kafka), HighWatermarks()
         known: dict[TopicPartition, tuple[FoundPartition, int | None, LogState]] = {}
@@ -197,8 +255,9 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         gone = [name for name in names if name not in logs and name not in self._told_gone]
         if gone:
             self._told_gone.update(gone)
-            some = ", ".join(map(str, gone[:5])) + (f" and {len(gone) - 5} more" if len(gone) > 5 else "")
-            self._losses.tell(f"{some}: they were read so far, but are no longer in the input or no longer selected")
+            self._losses.tell(
+                f"{_more(', '.join(map(str, gone[:5])), gone)}: they were read so far, but are no longer in the input or no longer selected"
+            )
         return logs
 
     def _seen(self) -> dict[TopicPartition, tuple[FoundPartition, LogState]]:

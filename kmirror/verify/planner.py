@@ -110,9 +110,13 @@ class Listing:
                 )
 
 
+class NoPartitionError(KmirrorError):
+    """A folder is there, and no log is in it."""
+
+
 def list_input(files: FileSystem, path: str, *, location: str | None = None) -> Listing:
-    """Lists an input. KmirrorError, in one line, if `path` is no folder or holds no log. If
-    partitions lie at several depths, those nearest to `path` count."""
+    """Lists an input. KmirrorError, in one line, if `path` is no folder; NoPartitionError if it
+    holds no log. If partitions lie at several depths, those nearest to `path` count."""
     path = path.rstrip("/") or path
     folders: dict[str, list[ListedFile]] = {}
     try:
@@ -130,7 +134,7 @@ def list_input(files: FileSystem, path: str, *, location: str | None = None) -> 
         return Listing(location, path, [_partition(path, here, TopicPartition(posixpath.basename(path), 0))], True, {})
     found = [folder for folder, inside in folders.items() if _is_log_below(path, folder) and _holds_log(inside)]
     if not found:
-        raise KmirrorError(f"{path} holds no partition: neither segments nor a folder named <topic>-<partition> with a .log file")
+        raise NoPartitionError(f"{path} holds no partition: neither segments nor a folder named <topic>-<partition> with a .log file")
     depth = min(folder.count("/") for folder in found)
     partitions = [_partition(folder, folders[folder]) for folder in found if folder.count("/") == depth]
     partitions.sort(key=lambda one: (posixpath.dirname(one.path), one.topic_partition))

@@ -56,6 +56,14 @@ class StreamRun:
     def between(self, start: str, end: str) -> Rows:
         return self.read(self.tasks(start, end))
 
+    def run_first_again(self, end: str) -> Rows:
+        """Returns the first batch as it is run after a restart: its end is in the checkpoint, and
+        its start is asked for again, as Spark does."""
+        self.restart()
+        rows = self.between(json.dumps(self.reader.initialOffset()), end)
+        self.position = end
+        return rows
+
     def batch(self, limit: ReadLimit | None = None) -> Rows:
         """Returns the next batch; empty if there is nothing new."""
         start, end = self.plan(limit)

@@ -45,12 +45,14 @@ def test_what_is_appended_comes_once_up_to_the_high_watermark(tmp_path: Path) ->
     high_watermark(tmp_path, t_0=15)
     run = StreamRun(tmp_path, log_end=False)
     assert offsets(run.batch()) == list(range(15))
-    assert json.loads(run.position or "") == {"t": {"0": {"offset": 15, "leaderEpoch": 0}}}
+    start = {"offset": 0, "leaderEpoch": -1}
+    assert json.loads(run.position or "") == {"t": {"0": {"offset": 15, "leaderEpoch": 0, "start": start}}}
     assert run.batch() == []
     write_segments(folder, (20, batches(3, first=20)))
     high_watermark(tmp_path, t_0=30)
     run.restart()
     assert offsets(run.batch()) == list(range(15, 30))
+    assert json.loads(run.position or "") == {"t": {"0": {"offset": 30, "leaderEpoch": 0}}}
     high_watermark(tmp_path, t_0=12)
     assert run.batch() == [], "an old checkpoint after a crash takes nothing back"
     for start, end in run.history:
@@ -210,14 +212,15 @@ def test_a_log_that_moves_between_two_log_dirs_is_looked_for_twice(tmp_path: Pat
     start, end = run.plan()
     misses: list[bool] = []
 
-    def find(locations: tuple[str, ...], *, replica: str) -> list[FoundPartition]:
-        found = find_partitions(locations, replica=replica)
+    def find(locations: tuple[str, ...], *, replica: str, may_be_empty: bool) -> list[FoundPartition]:
+        found = find_partitions(locations, replica=replica, may_be_empty=may_be_empty)
         return found[1:] if misses and misses.pop() else found  # t-1 alone
 
     monkeypatch.setattr("kmirror.spark.stream_reader.find_partitions", find)
     run.restart()
     misses[:] = [True]
     assert len(run.between(start, end)) == 20
+    run.reader.initialOffset()
     misses[:] = [True]
     assert run.plan()[1] == end and not misses
 
@@ -227,8 +230,8 @@ def test_files_that_go_between_listing_and_looking_are_listed_anew(tmp_path: Pat
     folder = write_segments(tmp_path / "t-0", *((first, batches(2, first=first)) for first in range(0, 50, 10)))
     run = StreamRun(tmp_path, failOnDataLoss="false", maxOffsetsPerTrigger="12", splitBytes="100")
 
-    def find(locations: tuple[str, ...], *, replica: str) -> list[FoundPartition]:
-        found = find_partitions(locations, replica=replica)
+    def find(locations: tuple[str, ...], *, replica: str, may_be_empty: bool) -> list[FoundPartition]:
+        found = find_partitions(locations, replica=replica, may_be_empty=may_be_empty)
         if doomed:
             (folder / f"{doomed.pop():020d}.log").unlink()
         return found
@@ -467,6 +470,28 @@ def test_a_history_is_read_as_it_was_written_whatever_the_broker_does(tmp_path: 
             seen += rows
     told.end()
     assert seen == read_rows(tmp_path, columns="offset,value")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_first_batch_that_runs_again_has_the_same_rows_or_says_what_is_lost(tmp_path: Path, seed: int) -> None:
+    """Whatever a broker does between the plan and the restart."""
+    told = Story(tmp_path, seed, others=("roll", "restart", "epoch", "retention", "truncate"))
+    rand = random.Random(seed)
+    told.tell(40)
+    starts = {"startingOffsets": "earliest"}, {"startingOffsets": "latest"}, {"startingTimestamp": str(told.world.clock.now_ms - 900)}
+    limit = {} if rand.random() < 0.4 else {"maxOffsetsPerTrigger": str(rand.randrange(1, 60))}
+    run = StreamRun(tmp_path, columns="offset,value", startingOffsetsByTimestampStrategy="latest", **rand.choice(starts), **limit)
+    run.position = json.dumps(run.reader.initialOffset())
+    told.tell(rand.choice((0, 10)))
+    _, end = run.plan()
+    planned = run.between(run.position, end)
+    assert planned == run.run_first_again(end)
+    for _ in range(4):
+        told.tell(20)
+        try:
+            assert planned == run.run_first_again(end)
+        except KmirrorError as error:
+            assert "data loss" in str(error)
 
 
 def test_available_now_ends_where_the_logs_ended_when_it_began(tmp_path: Path) -> None:

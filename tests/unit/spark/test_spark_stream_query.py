@@ -76,6 +76,44 @@ def test_a_query_goes_on_where_its_checkpoint_says(spark: Any, tmp_path: Path) -
     assert [rows for _, rows in once] == [[(0, offset) for offset in range(40, 60)]], "one batch, whatever the limit"
 
 
+def test_a_first_batch_whose_sink_failed_begins_where_it_began(spark: Any, tmp_path: Path) -> None:
+    """Spark asks for the initial offsets again then, and the records that retention had deleted
+    meanwhile were missing without a word."""
+    data = tmp_path / "data"
+    folder = write_segments(data / "t-0", (0, batches(4)), (20, batches(4, first=20)))
+    write_log(data / "t-1", *batches(2))
+    high_watermarks(data, 40, 10)
+    seen: Seen = []
+    with pytest.raises(Exception, match="the machine died"):
+        run(spark, data, seen, "availableNow", dies_at=0, maxOffsetsPerTrigger="20")
+    write_segments(folder, (40, batches(1, first=40)))
+    high_watermarks(data, 45, 10)
+    (folder / f"{0:020}.log").unlink()
+    with pytest.raises(Exception) as raised:
+        run(spark, data, [], "availableNow")
+    assert "offsets 0 to 19 of t-0 were deleted before they were read: the log begins at offset 20" in str(raised.value)
+    again: Seen = []
+    run(spark, data, again, "availableNow", failOnDataLoss="false")
+    assert again[0] == (0, [row for row in seen[0][1] if row[0] == 1 or row[1] >= 20])
+    assert [row for _, rows in again for row in rows if row[0] == 0] == [(0, offset) for offset in range(20, 45)]
+
+
+def test_a_stream_over_an_empty_folder_waits_for_its_first_log(spark: Any, tmp_path: Path) -> None:
+    """It ended with an error."""
+    data = tmp_path / "data"
+    data.mkdir()
+    stream = spark.readStream.format("kafka-log").options(startingOffsets="latest").load(str(data))
+    query = stream.select("offset").writeStream.format("memory").queryName("waited").start()
+    try:
+        query.processAllAvailable()
+        write_log(data / "t-0", *batches(2))
+        high_watermarks(data, 10)
+        query.processAllAvailable()
+        assert [row.offset for row in spark.sql("select * from waited order by offset").collect()] == list(range(10))
+    finally:
+        query.stop()
+
+
 def test_a_running_query_follows_the_log(spark: Any, tmp_path: Path) -> None:
     data = tmp_path / "data"
     folder = write_log(data / "t-0", *batches(2))
