@@ -269,7 +269,7 @@ class ReplicaAlterLogDirs:
         ):
             _take_over_empty_epoch(partition.local_log, future)
             self._log_manager.replace_current_with_future_log(topic_partition)
-            partition.log = future
+            partition.replace_log(future)
             self._forget(topic_partition)
             self._on_replaced(topic_partition)
 

@@ -146,6 +146,7 @@ class Partition:
             self._start_leader_epoch(log, registration, is_new_leader=is_new_leader)
         self.partition_epoch = registration.partition_epoch
         self.leader_id = self._config.broker_id
+        self._tell_log()
         if self._maybe_increment_leader_high_watermark(log):
             self._on_progress(self.topic_partition)
         return is_new_leader
@@ -165,6 +166,7 @@ class Partition:
         self.leader_epoch = registration.leader_epoch
         self.partition_epoch = registration.partition_epoch
         self.leader_id = registration.leader if registration.has_leader else None
+        self._tell_log()
         return is_new_leader_epoch
 
     def _start_leader_epoch(self, log: UnifiedLog, registration: PartitionRegistration, *, is_new_leader: bool) -> None:
@@ -201,8 +203,18 @@ class Partition:
         """None makes the partition writable; becoming read-only fails the produces that wait."""
         became_read_only = reason is not None and self._read_only_reason is None
         self._read_only_reason = reason
+        self._tell_log()
         if became_read_only:
             self.fail_pending_produces()
+
+    def replace_log(self, log: UnifiedLog) -> None:
+        """Goes on with the log that a move between log directories has made."""
+        self.log = log
+        self._tell_log()
+
+    def _tell_log(self) -> None:
+        if self.log is not None:
+            self.log.note_writable(is_writable=self.is_leader and self._read_only_reason is None)
 
     def fail_pending_produces(self) -> None:
         """Produces that wait for the ISR answer NOT_LEADER_OR_FOLLOWER (D1: on becoming read-only

@@ -275,7 +275,7 @@ class LogCleanerManager:
         """Marks the section from `offset` on as dirty again, after a truncation."""
         checkpoint = self._checkpoints.get(log_dir)
         log = self._logs.get(topic_partition)
-        if checkpoint is None or log is None or not log.config.compact:
+        if checkpoint is None or log is None:
             return
         with self._guarded(log_dir):
             offsets = checkpoint.read()

@@ -4,6 +4,9 @@
 broker's defaults. It assumes that they were validated (`metadata.configs` does that for users), and
 ignores names that logs do not use. `internal.segment.bytes` is Kafka's back door to segments below
 1 MiB, and wins over `segment.bytes`.
+
+A topic with a `mirror.name` is a copy: only its own `cleanup.policy`, which is its source's, makes
+the cleaner work on it. A broker default never does.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from typing import Any, Final
 from kmirror.common.errors import ConfigError
 
 LONG_MAX: Final = (1 << 63) - 1
+MIRROR_NAME_CONFIG: Final = "mirror.name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,8 @@ class LogConfig:
     """CreateTime or LogAppendTime"""
     message_timestamp_before_max_ms: int = LONG_MAX
     message_timestamp_after_max_ms: int = 3_600_000
+    is_mirrored: bool = False
+    """Whether the topic has a `mirror.name`: its front is not this broker's (`log_retention`)."""
 
     @property
     def max_segment_ms(self) -> int:
@@ -83,6 +89,8 @@ class LogConfig:
                 values[_FIELDS[name][0]] = _parse(name, text)
         if props.get("internal.segment.bytes") is not None:
             values["segment_size"] = _parse("internal.segment.bytes", str(props["internal.segment.bytes"]))
+        if props.get(MIRROR_NAME_CONFIG):
+            values = {"compact": False, **values, "is_mirrored": True}
         base = defaults if defaults is not None else cls()
         return replace(base, **values)
 

@@ -4,6 +4,11 @@ A segment at or beyond the high watermark always stays, and so does an empty las
 may be deleted if all of it lies below the log start offset (every topic), if the log without it
 still has at least retention.bytes, or if its newest record is older than retention.ms (the last two
 only with cleanup.policy=delete). Records without timestamps age by the file's time.
+
+The log of a mirrored topic is deleted by its log start offset alone, which follows the source's, or
+the leader's. Whatever time and size say here, the source may still have the records. The exception
+is a log that this broker leads and that clients may write to (`is_writable_here`): a mirror that
+was failed over. Its followers go on following its log start.
 """
 
 from __future__ import annotations
@@ -70,7 +75,7 @@ def retention_ms_breached(config: LogConfig, now_ms: int) -> Predicate | None:
 class LogRetention:
     """Deletes the old segments of one log. It owns nothing: the parts that it is made with do."""
 
-    __slots__ = ("_io", "_local_log", "_offsets", "_producer_state_manager", "_roll")
+    __slots__ = ("_io", "_local_log", "_offsets", "_producer_state_manager", "_roll", "is_writable_here")
 
     def __init__(
         self, local_log: LocalLog, offsets: LogOffsets, producer_state_manager: ProducerStateManager, roll: LogRoll, io: LogIo
@@ -80,17 +85,20 @@ class LogRetention:
         self._producer_state_manager = producer_state_manager
         self._roll = roll
         self._io = io
+        self.is_writable_here = False
+        """Whether this broker leads the partition, and clients may write to it."""
 
     def delete_old_segments(self) -> int:
         """Deletes the segments that retention allows to delete; returns their number."""
-        if not self._local_log.config.delete:
+        config = self._local_log.config
+        if not config.delete or (config.is_mirrored and not self.is_writable_here):
             return self._delete_old_segments(start_offset_breached(self._offsets.log_start_offset), "log start offset breach")
         deleted = self._delete_old_segments(start_offset_breached(self._offsets.log_start_offset), "log start offset breach")
         deleted += self._delete_old_segments(
-            retention_size_breached(self._local_log.config, self._local_log.segments.size_in_bytes), "retention size breach"
+            retention_size_breached(config, self._local_log.segments.size_in_bytes), "retention size breach"
         )
         now_ms = self._local_log.ports.clock.time_ms()
-        return deleted + self._delete_old_segments(retention_ms_breached(self._local_log.config, now_ms), "retention time breach")
+        return deleted + self._delete_old_segments(retention_ms_breached(config, now_ms), "retention time breach")
 
     def _delete_old_segments(self, predicate: Predicate | None, reason: str) -> int:
         if predicate is None:

@@ -347,6 +347,12 @@ class UnifiedLog:
         """
         self._roll.flush(force_flush_active_segment=force_flush_active_segment)
 
+    def note_writable(self, *, is_writable: bool) -> None:
+        """Notes whether this broker leads the partition, and clients may write to it: only then do
+        time and size delete from the log of a mirrored topic.
+        """
+        self._retention.is_writable_here = is_writable
+
     def delete_old_segments(self) -> int:
         """Deletes the segments that retention allows to delete; returns their number."""
         return self._retention.delete_old_segments()

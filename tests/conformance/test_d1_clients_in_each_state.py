@@ -48,6 +48,34 @@ async def test_d1_what_a_state_lets_clients_write_and_read(tmp_path: Path, state
     await machine.close()
 
 
+@pytest.mark.parametrize("state", list(WRITES))
+async def test_d1_what_a_state_lets_retention_delete(tmp_path: Path, state: State) -> None:
+    """The broker keeps nothing by its default. While the topic is a copy its records stay (FEA3)."""
+    machine = MirrorMachine(str(tmp_path), props={"log.retention.bytes": "0"})
+    await store(machine, state)
+    machine.local(batch(0, b"a"))
+    machine.at_source(batch(0, b"a"))
+    machine.log().update_high_watermark(1)
+    if state in (State.PREPARING, State.STOPPING):
+        machine.source.down.update(machine.source.addresses.values())
+        machine.mirror_controller.fail = lambda request: ApiException(Errors.REQUEST_TIMED_OUT, "no controller")
+    removed = state in (State.STOPPING, State.STOPPED)
+    machine.name("m.removed" if removed else "m.paused" if state is State.PAUSED else MIRROR)
+    machine.log_manager.tasks.cleanup_logs()
+    assert machine.log().log_start_offset == 0, "the state is not loaded yet"
+    await machine.settle()
+    assert machine.state() == state.name
+    machine.log_manager.tasks.cleanup_logs()
+    assert machine.log().log_start_offset == (machine.log().log_end_offset if state is State.STOPPED else 0)
+    if state is State.STOPPED:
+        machine.produce(batch(0, b"b"))
+        machine.change(leader=2, replicas=(1, 2))  # a follower waits for its leader's log start
+        end = machine.partition("t").local_log.log_end_offset
+        machine.log_manager.tasks.cleanup_logs()
+        assert machine.partition("t").local_log.log_start_offset == end - 1
+    await machine.close()
+
+
 async def test_d1_a_produce_that_waits_fails_when_the_partition_becomes_read_only(tmp_path: Path) -> None:
     """Otherwise it would be acknowledged when the source's records pass its offset (F3)."""
     machine = MirrorMachine(str(tmp_path), others=(2,))
