@@ -21,10 +21,18 @@ needs.
 flushed and no checkpoint is written (with processes it *is* SIGKILL). `start_node` starts it again
 on the same folder and ports, so that clients find it again. A cluster that fails to start leaves
 nothing running.
+
+Whatever waits for a peer has an end and says why. The start of a broker is over after
+`initial.broker.registration.timeout.ms` and `server.max.startup.time.ms`, which are shorter here
+than in production, and its KmirrorError names what it waited for; a node that does not stop within
+STOP_TIMEOUT_S is dropped with a warning. A broker that ends by itself is told in the log, with its
+last lines if it is a process.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import shutil
 import tempfile
 from collections.abc import Callable, Coroutine, Mapping
@@ -36,17 +44,27 @@ from kmirror.common.errors import KmirrorError
 from kmirror.common.metrics import Value
 from kmirror.common.uuid import Uuid
 from kmirror.controller.storage_tool import FormatOptions, format_node
+from kmirror.embedded_options import ensure_known, flag, node_properties, number_of_brokers, security_of, strings, with_own_super_user
 from kmirror.embedded_security import Security, Style
+from kmirror.metadata.authorizer.standard_authorizer import AUTHORIZER_CONFIGS
 from kmirror.node_process import NodeProcess
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 from kmirror.runtime.loop_thread import LoopThread
 from kmirror.runtime.os_files import VolatileOsFileSystem
-from kmirror.server.kafka_config import KafkaConfig
+from kmirror.server.broker_configs import broker_configs
+from kmirror.server.kafka_config import KafkaConfig, unknown_names
 from kmirror.server.kafka_server import KafkaServer
 
 T = TypeVar("T")
 HOST = "127.0.0.1"
 SEPARATE_CONTROLLER_ID = 3000
+REGISTRATION_GRACE_MS = 15_000
+"""How long a broker may try to register after the session of an earlier incarnation can have ended."""
+STARTUP_TIMEOUT_MS = 120_000
+PROCESS_START_TIMEOUT_S = 150
+STOP_TIMEOUT_S = 60
+_ANONYMOUS = "User:ANONYMOUS"
+_log = logging.getLogger(__name__)
 
 
 class EmbeddedNode:
@@ -66,16 +84,35 @@ class EmbeddedNode:
 
     @property
     def is_running(self) -> bool:
-        return self.server is not None or self.process is not None
+        """Whether it was started, and has neither been ended nor ended by itself."""
+        return (self.server is not None or self.process is not None) and self.death is None
+
+    @property
+    def death(self) -> str | None:
+        """How the node ended, if it did by itself: a process with its last lines."""
+        if self.server is not None:
+            return f"node {self.node_id} ended by itself: {self.server.fatal.result()}" if self.server.fatal.done() else None
+        return None if self.process is None else self.process.death
 
     async def stop(self) -> None:
         """Shuts down in a controlled way; does nothing if the node does not run."""
         server, self.server = self.server, None
         process, self.process = self.process, None
         if server is not None:
-            await server.stop()
+            await self._stop_server(server)
         if process is not None:
             await process.stop()
+
+    async def _stop_server(self, server: KafkaServer) -> None:
+        """Stops in good order, or drops the node if that takes for ever."""
+        stopping = asyncio.ensure_future(server.stop())
+        done, _ = await asyncio.wait([stopping], timeout=STOP_TIMEOUT_S)
+        if done:
+            await stopping
+            return
+        _log.warning("node %d did not stop within %s s and is dropped", self.node_id, STOP_TIMEOUT_S)
+        stopping.cancel()
+        await asyncio.wait([asyncio.ensure_future(server.kill())], timeout=STOP_TIMEOUT_S)
 
     async def kill(self) -> None:
         """Ends the node at once; does nothing if it does not run."""
@@ -92,9 +129,11 @@ class EmbeddedCluster:
     controller is a node beside them).
 
     `config` adds Kafka broker properties, which override the defaults; `node_config` adds those of
-    single nodes by their index, which override `config`. `folder` keeps the data, and a restart on
-    the same folder finds it. `cluster_id` defaults to a random one. `security` secures the
-    listeners (default: PLAINTEXT). Raises `KmirrorError` for wrong settings.
+    single nodes by their index, which override `config`. A property that no broker knows is
+    refused. `super.users` is added to the cluster's own user. `folder` keeps the data, and a restart
+    on the same folder finds it. `cluster_id` defaults to a random one. `security` secures the
+    listeners (default: PLAINTEXT): a `Security`, or the word of a protocol ("sasl_ssl"), with the
+    user alice. Raises `KmirrorError` for wrong settings.
     """
 
     def __init__(
@@ -103,22 +142,23 @@ class EmbeddedCluster:
         *,
         mirroring: bool = False,
         processes: bool = False,
-        config: Mapping[str, str] | None = None,
-        node_config: Mapping[int, Mapping[str, str]] | None = None,
+        config: Mapping[str, object] | None = None,
+        node_config: Mapping[int, Mapping[str, object]] | None = None,
         folder: str | Path | None = None,
         cluster_id: str | None = None,
-        security: Security | None = None,
+        security: Security | str | None = None,
     ) -> None:
-        if brokers < 1:
-            raise KmirrorError(f"a cluster must have at least one broker, not {brokers}")
-        self.mirroring = mirroring
-        self.processes = processes
-        self._config = dict(config or {})
-        self._node_config = {index: dict(values) for index, values in (node_config or {}).items()}
+        brokers = number_of_brokers(brokers)
+        self.mirroring = flag("mirroring", mirroring)
+        self.processes = flag("processes", processes)
+        self._config = strings("config", config or {})
+        self._node_config = node_properties(node_config or {}, brokers)
+        for given in (self._config, *self._node_config.values()):
+            ensure_known(given, unknown_names(given), [*broker_configs().names(), *AUTHORIZER_CONFIGS])
         self._keep = folder is not None
         self._given_folder = Path(folder) if folder is not None else None
         self._cluster_id = cluster_id
-        self._security = security or Security("PLAINTEXT")
+        self._security = security_of(security)
         self._loop: LoopThread | None = None
         self._runtime: AsyncioRuntime | None = None
         self._brokers = brokers
@@ -301,7 +341,26 @@ class EmbeddedCluster:
             values["mirror.topic.replication.factor"] = replication
         if protocol != "PLAINTEXT":
             values |= self._security.broker_properties(self._tls_folder, (protocol, "CONTROLLER"))
-        return values | self._config | self._node_config.get(node.node_id - 1, {})
+        given = self._config | self._node_config.get(node.node_id - 1, {})
+        return _with_deadlines(values | with_own_super_user(given, values))
+
+    def _ensure_may_register(self, config: KafkaConfig) -> None:
+        """KmirrorError if the brokers could never register in a new cluster: nobody who has no name
+        is a super user, and there is no ACL yet.
+        """
+        props = config.props
+        allows_all = props.get("allow.everyone.if.no.acl.found", "").lower() == "true"
+        users = [user.strip() for user in props.get("super.users", "").split(";")]
+        if (
+            self._security.protocol == "PLAINTEXT"
+            and config.get_string("authorizer.class.name")
+            and not allows_all
+            and _ANONYMOUS not in users
+        ):
+            raise KmirrorError(
+                f"with authorizer.class.name and security='plaintext' the brokers themselves are {_ANONYMOUS}, which super.users does "
+                f"not name: they could not register. Use security='sasl_plaintext', or add {_ANONYMOUS} to super.users"
+            )
 
     async def _start_all(self) -> None:
         self._runtime = AsyncioRuntime(files=None if self._keep else VolatileOsFileSystem())
@@ -333,8 +392,14 @@ class EmbeddedCluster:
             node.process.begin(self._properties(node), time_ms=self._runtime_in_use.clock.time_ms())
         for node in nodes:
             assert node.process is not None
-            ports = await node.process.wait_ready()
-            node.port = ports[self._security.protocol]
+            node.port = (await self._ports_of(node.process))[self._security.protocol]
+
+    async def _ports_of(self, process: NodeProcess) -> dict[str, int]:
+        try:
+            return await asyncio.wait_for(process.wait_ready(), PROCESS_START_TIMEOUT_S)
+        except TimeoutError:
+            said = process.last_log_lines(1)
+            raise KmirrorError(f"node {process.node_id} did not start within {PROCESS_START_TIMEOUT_S} s: {said}") from None
 
     async def _start_node(self, node: EmbeddedNode) -> None:
         if node.is_running:
@@ -366,6 +431,7 @@ class EmbeddedCluster:
         assert self._cluster_id is not None, "formatted a node before the cluster had an id"
         config = KafkaConfig.from_props(self._properties(node))
         if not any((Path(directory) / "meta.properties").exists() for directory in (config.metadata_log_dir, *config.log_dirs)):
+            self._ensure_may_register(config)
             features = {"mirror.version": 1} if self.mirroring else {}
             options = FormatOptions(cluster_id=self._cluster_id, features=features, add_scram=self._security.scram_arguments())
             format_node(config, options, self._runtime_in_use)
@@ -380,3 +446,13 @@ class EmbeddedCluster:
         for node in reversed(self.nodes):
             await node.stop()
         await self._controller.stop()
+
+
+def _with_deadlines(values: dict[str, str]) -> dict[str, str]:
+    """Returns the properties with ends for what a node waits for while it starts, unless they have
+    them: a cluster inside a test has to fail while somebody is still looking.
+    """
+    session_ms = values.get("broker.session.timeout.ms", "9000")
+    registration_ms = int(session_ms) + REGISTRATION_GRACE_MS if session_ms.isdecimal() else REGISTRATION_GRACE_MS
+    ends = {"initial.broker.registration.timeout.ms": str(registration_ms), "server.max.startup.time.ms": str(STARTUP_TIMEOUT_MS)}
+    return ends | values

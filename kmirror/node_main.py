@@ -119,6 +119,7 @@ def main() -> int:
         properties = decode_properties(str(options.config), options.config.read_bytes())
         resolved = resolve_own(properties, OsFileSystem(), os.environ)
         config = KafkaConfig.from_props(resolved)
+        config.log_unused()
         files = VolatileOsFileSystem() if options.volatile else OsFileSystem()
         with resolved.telling_as_written():
             return asyncio.run(serve(config, files=files, on_started=lambda server: _report_ports(server, config)))

@@ -4,12 +4,17 @@
 
 All coroutines belong to one loop. `spawn` returns at once, so that several children load at the
 same time.
+
+A child that ends by itself (killed by somebody else, out of memory, a failed disk) is told in the
+log with how it ended and its last lines, and in `death`. A child that does not end when it is asked
+to is killed after STOP_TIMEOUT_S.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import signal
 import subprocess
 import sys
@@ -19,6 +24,9 @@ from kmirror.common.errors import KmirrorError
 from kmirror.storage.java_properties import encode_properties
 
 TAIL_BYTES = 4096
+TAIL_LINES = 5
+STOP_TIMEOUT_S = 60
+_log = logging.getLogger(__name__)
 
 
 class NodeProcess:
@@ -36,6 +44,10 @@ class NodeProcess:
         with log_path.open("ab") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True)
         self._output: asyncio.StreamReader | None = None
+        self._end: asyncio.Task[None] | None = None
+        self._is_asked_to_end = False
+        self.death: str | None = None
+        """How it ended, with the last lines of its log, if nobody here asked it to."""
 
     @property
     def pid(self) -> int:
@@ -55,22 +67,31 @@ class NodeProcess:
     async def wait_ready(self) -> dict[str, int]:
         """Returns the bound port by listener name.
 
-        KmirrorError with the last line of the node's log if the node ended instead.
+        KmirrorError with the last lines of the node's log if the node ended instead.
         """
         line = await (await self._reader()).readline()
         if not line:
+            self._is_asked_to_end = True
             await self._reap()
-            raise KmirrorError(f"node {self.node_id} did not start: {self._last_log_line()} (the whole log: {self.log_path})")
+            raise KmirrorError(f"node {self.node_id} did not start: {self.last_log_lines(1)} (the whole log: {self.log_path})")
         ports: dict[str, int] = json.loads(line)
+        self._end = asyncio.ensure_future(self._watch())
         return ports
 
     async def stop(self) -> None:
         """Shuts down in a controlled way; returns when the process has ended."""
+        self._is_asked_to_end = True
         self._process.send_signal(signal.SIGTERM)
-        await self._reap()
+        reaping = asyncio.ensure_future(self._reap())
+        done, _ = await asyncio.wait([reaping], timeout=STOP_TIMEOUT_S)
+        if not done:
+            _log.warning("node %d did not stop within %s s and is killed; %s", self.node_id, STOP_TIMEOUT_S, self._last_words())
+            self._process.kill()
+        await reaping
 
     async def kill(self) -> None:
         """Sends SIGKILL; returns when the process has ended."""
+        self._is_asked_to_end = True
         self._process.kill()
         await self._reap()
 
@@ -85,14 +106,36 @@ class NodeProcess:
         """Waits for the end of the child's stdout, which is the end of the child: nothing has to
         poll.
         """
-        await (await self._reader()).read()
-        self._process.wait()
+        if self._end is None:
+            self._end = asyncio.ensure_future(self._watch())
+        await self._end
         assert self._process.stdin is not None
         try:
             self._process.stdin.close()
         except BrokenPipeError:
             pass
 
-    def _last_log_line(self) -> str:
+    async def _watch(self) -> None:
+        await (await self._reader()).read()
+        status = self._process.wait()
+        if not self._is_asked_to_end:
+            end = f"node {self.node_id} (process {self.pid}) ended by itself, {_end_text(status)}"
+            self.death = f"{end}; {self._last_words()}"
+            _log.error("%s", self.death)
+
+    def _last_words(self) -> str:
+        return f"the last lines of its log ({self.log_path}):\n{self.last_log_lines(TAIL_LINES)}"
+
+    def last_log_lines(self, count: int) -> str:
         lines = self.log_path.read_bytes()[-TAIL_BYTES:].decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "its log is empty"
+        return "\n".join(lines[-count:]) if lines else "its log is empty"
+
+
+def _end_text(status: int) -> str:
+    """How a process ended, by what `wait` says of it."""
+    if status >= 0:
+        return f"with exit code {status}"
+    try:
+        return f"killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"killed by signal {-status}"

@@ -43,8 +43,9 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
@@ -57,8 +58,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SCOPES = ("session", "function")
-SECURITY = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
-DEFAULT_USERS = {"alice": "alice-secret"}
 MECHANISM = "SCRAM-SHA-256"
 OPTIONS = ("brokers", "scope", "config", "security", "users", "mechanism", "mirroring", "processes", "clean")
 MARKER = "kmirror(brokers, scope, config, security, users, mechanism, mirroring, processes, clean): the cluster that kmirror_cluster gives"
@@ -68,7 +67,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("kmirror_brokers", "number of brokers of kmirror_cluster", default="1")
     parser.addini("kmirror_scope", "lifetime of kmirror_cluster: session or function", default="session")
     parser.addini("kmirror_config", "broker properties of kmirror_cluster, name=value", type="linelist", default=[])
-    parser.addini("kmirror_security", f"one of {', '.join(SECURITY)}", default="plaintext")
+    parser.addini("kmirror_security", "one of plaintext, ssl, sasl_plaintext, sasl_ssl", default="plaintext")
     parser.addini("kmirror_mechanism", "the SASL mechanism of kmirror_cluster", default=MECHANISM)
     parser.addini("kmirror_mirroring", "cluster mirroring (KIP-1279) in kmirror_cluster", type="bool", default=False)
     parser.addini("kmirror_processes", "a process for each broker of kmirror_cluster", type="bool", default=False)
@@ -84,21 +83,24 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class ClusterOptions:
-    """The options of the ini file and the marker; pytest.UsageError for impossible ones."""
+    """The options of the ini file and the marker; KmirrorError for impossible ones."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
+        from kmirror import embedded_options as check
+        from kmirror.common.errors import KmirrorError
+
         unknown = sorted(set(values) - set(OPTIONS))
         if unknown:
-            raise pytest.UsageError(f"kmirror: there is no option {unknown[0]!r}; the options are {', '.join(OPTIONS)}")
-        self.brokers = _number(values.get("brokers", 1))
-        self.scope = _word("scope", values.get("scope", "session"), SCOPES)
-        self.security = _word("security", values.get("security", "plaintext"), SECURITY)
+            raise KmirrorError(f"there is no option {unknown[0]!r}; the options are {', '.join(OPTIONS)}")
+        self.brokers = check.number_of_brokers(values.get("brokers", 1))
+        self.scope = check.word("scope", values.get("scope", "session"), SCOPES)
+        self.security = check.word("security", values.get("security", "plaintext"), check.SECURITY)
         self.mechanism = str(values.get("mechanism", MECHANISM))
-        self.config = _strings("config", values.get("config", {}))
-        self.users = _strings("users", values.get("users", DEFAULT_USERS))
-        self.mirroring = _flag("mirroring", values.get("mirroring", False))
-        self.processes = _flag("processes", values.get("processes", False))
-        self.clean = _flag("clean", values.get("clean", False))
+        self.config = check.strings("config", values.get("config", {}))
+        self.users = check.strings("users", values.get("users", check.DEFAULT_USERS))
+        self.mirroring = check.flag("mirroring", values.get("mirroring", False))
+        self.processes = check.flag("processes", values.get("processes", False))
+        self.clean = check.flag("clean", values.get("clean", False))
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -115,15 +117,9 @@ class ClusterOptions:
         )
 
     def _security(self) -> Security:
-        from kmirror.embedded_security import Security
+        from kmirror.embedded_options import security_of
 
-        if self.security == "ssl":
-            return Security.ssl(users=self.users)
-        if self.security == "sasl_plaintext":
-            return Security.sasl_plaintext(self.users, mechanism=self.mechanism)
-        if self.security == "sasl_ssl":
-            return Security.sasl_ssl(self.users, mechanism=self.mechanism)
-        return Security("PLAINTEXT")
+        return security_of(self.security, self.users, self.mechanism)
 
     @property
     def user(self) -> str | None:
@@ -131,39 +127,15 @@ class ClusterOptions:
         return next(iter(self.users)) if self.security.startswith("sasl") else None
 
 
-def _number(value: object) -> int:
-    text = str(value)
-    if isinstance(value, bool) or not text.isdigit() or int(text) < 1:
-        raise pytest.UsageError(f"kmirror: brokers is a number from 1, not {value!r}")
-    return int(text)
-
-
-def _word(name: str, value: object, allowed: tuple[str, ...]) -> str:
-    word = str(value).lower()
-    if word not in allowed:
-        raise pytest.UsageError(f"kmirror: {name} is one of {', '.join(allowed)}, not {value!r}")
-    return word
-
-
-def _flag(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise pytest.UsageError(f"kmirror: {name} is True or False, not {value!r}")
-    return value
-
-
-def _strings(name: str, value: object) -> dict[str, str]:
-    if not isinstance(value, Mapping):
-        raise pytest.UsageError(f"kmirror: {name} is a dict, not {value!r}")
-    return {str(key): str(entry).lower() if isinstance(entry, bool) else str(entry) for key, entry in value.items()}
-
-
 def _ini_values(config: pytest.Config) -> dict[str, Any]:
     values = {name: config.getini(f"kmirror_{name}") for name in OPTIONS if name not in ("users", "config")}
+    from kmirror.common.errors import KmirrorError
+
     pairs = {}
     for line in config.getini("kmirror_config"):
         name, equals, value = line.partition("=")
         if not equals:
-            raise pytest.UsageError(f"kmirror: a line of kmirror_config is name=value, not {line!r}")
+            raise KmirrorError(f"a line of kmirror_config is name=value, not {line!r}")
         pairs[name.strip()] = value.strip()
     return values | {"config": pairs}
 
@@ -172,17 +144,33 @@ def _options(request: pytest.FixtureRequest) -> ClusterOptions:
     """Returns the ini file's values, overridden by the markers; the test's own marker comes
     last.
     """
+    from kmirror.common.errors import KmirrorError
+    from kmirror.embedded_options import strings
+
     values = _ini_values(request.config)
     for marker in reversed(list(request.node.iter_markers("kmirror"))):
         if marker.args:
-            raise pytest.UsageError(f"kmirror: the marker takes options by name only, not {marker.args[0]!r}")
-        config = _strings("config", values["config"]) | _strings("config", marker.kwargs.get("config", {}))
+            raise KmirrorError(f"the marker takes options by name only, not {marker.args[0]!r}")
+        config = strings("config", values["config"]) | strings("config", marker.kwargs.get("config", {}))
         values |= marker.kwargs | {"config": config}
     return ClusterOptions(values)
 
 
 # --- clusters
 # ---------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _errors_in_one_line() -> Iterator[None]:
+    """Ends the test with the line of a KmirrorError alone: how our code got there helps nobody who
+    has misspelled an option.
+    """
+    from kmirror.common.errors import KmirrorError
+
+    try:
+        yield
+    except KmirrorError as error:
+        raise pytest.fail.Exception(f"kmirror: {error}", pytrace=False) from None
 
 
 class _SessionClusters:
@@ -214,11 +202,13 @@ class ClusterFactory:
 
     def make(self, **options: Any) -> EmbeddedCluster:
         """Returns a cluster that is not started: `with` or `async with` starts and stops it."""
-        return ClusterOptions(self._defaults | options).make()
+        with _errors_in_one_line():
+            return ClusterOptions(self._defaults | options).make()
 
     def __call__(self, **options: Any) -> EmbeddedCluster:
         """Returns a running cluster; it is stopped after the test."""
-        cluster = self.make(**options).start()
+        with _errors_in_one_line():
+            cluster = self.make(**options).start()
         self._started.append(cluster)
         return cluster
 
@@ -276,6 +266,13 @@ class Admin:
         return AdminClient(runtime, servers, client_id="kmirror-pytest", security=ClientSecurity.from_props(properties))
 
 
+def _tell_deaths(cluster: EmbeddedCluster) -> None:
+    """Warns of brokers that ended by themselves: a test may have passed all the same."""
+    for node in cluster.nodes:
+        if node.death is not None:
+            warnings.warn(pytest.PytestWarning(f"kmirror: {node.death}"), stacklevel=2)
+
+
 async def _clean(admin: AdminClient) -> None:
     """Deletes every topic that is not internal, and every group without members."""
     topics = await admin.list_topics()
@@ -294,7 +291,8 @@ def _kmirror_session_clusters() -> Iterator[_SessionClusters]:
 
 @pytest.fixture
 def _kmirror_options(request: pytest.FixtureRequest) -> ClusterOptions:
-    return _options(request)
+    with _errors_in_one_line():
+        return _options(request)
 
 
 @pytest.fixture
@@ -302,12 +300,19 @@ def kmirror_cluster(request: pytest.FixtureRequest, _kmirror_options: ClusterOpt
     """A running Kafka cluster, an `EmbeddedCluster`: as @pytest.mark.kmirror(...) describes it."""
     options = _kmirror_options
     if options.scope == "function":
-        with options.make() as cluster:
-            yield cluster
+        with _errors_in_one_line():
+            own = options.make().start()
+        try:
+            yield own
+            _tell_deaths(own)
+        finally:
+            own.stop()
         return
     clusters: _SessionClusters = request.getfixturevalue("_kmirror_session_clusters")
-    cluster = clusters.get(options)
+    with _errors_in_one_line():
+        cluster = clusters.get(options)
     yield cluster
+    _tell_deaths(cluster)
     if options.clean and all(node.is_running for node in cluster.nodes):
         Admin(cluster, options.user).run(_clean)
 
@@ -317,7 +322,8 @@ def kmirror_cluster_factory(request: pytest.FixtureRequest) -> Iterator[ClusterF
     """Makes clusters, `kmirror_cluster_factory(brokers=2, ...)` with the marker's options; they are
     stopped after the test.
     """
-    factory = ClusterFactory(_ini_values(request.config))
+    with _errors_in_one_line():
+        factory = ClusterFactory(_ini_values(request.config))
     yield factory
     factory.stop()
 
@@ -358,14 +364,16 @@ def kmirror_topic(
         prefix: str = "topic", *, partitions: int = -1, replication_factor: int = -1, config: Mapping[str, object] | None = None
     ) -> str:
         from kmirror.admin.results import NewTopic
+        from kmirror.embedded_options import strings
 
         name = kmirror_name(prefix)
-        new = NewTopic(name, partitions, replication_factor, _strings("config", config or {}))
 
         async def create(admin: AdminClient) -> None:
+            new = NewTopic(name, partitions, replication_factor, strings("config", config or {}))
             (await admin.create_topics([new])).all()
 
-        kmirror_admin.run(create)
+        with _errors_in_one_line():
+            kmirror_admin.run(create)
         made.append(name)
         return name
 

@@ -45,7 +45,7 @@ def run(command: str, options: argparse.Namespace) -> int:
         properties[name.strip()] = value.strip()
     resolved = resolve_own(properties, OsFileSystem(), os.environ)
     config = KafkaConfig.from_props(resolved)
-    config.log_unknown()
+    config.log_unused()
     if options.request_log is not None:
         log_requests_to(options.request_log)
     with resolved.telling_as_written():

@@ -58,6 +58,8 @@ from kmirror.wire.primitives import ProtocolReadError
 
 Request = TypeVar("Request")
 Handler = Callable[[RequestHeader, Any, ControllerRequestContext], Awaitable[Any]]
+FIRST_DELETE_TOPICS_WITH_CODE = 3
+"""The first version whose clients know TOPIC_DELETION_DISABLED."""
 ENDPOINT_TYPE_BROKERS, ENDPOINT_TYPE_CONTROLLERS = 1, 2
 
 
@@ -113,9 +115,11 @@ class ControllerApis:
             ApiKeys.CREATE_TOPICS: self._mutation_handler(
                 STRICT_SINCE_CREATE_TOPICS, lambda request, by_broker, quota: c.replication.create_topics(request, quota=quota)
             ),
-            ApiKeys.DELETE_TOPICS: self._mutation_handler(
-                STRICT_SINCE_DELETE_TOPICS,
-                lambda request, by_broker, quota: c.replication.delete_topics(request, by_broker=by_broker, quota=quota),
+            ApiKeys.DELETE_TOPICS: self._unless_deletion_is_disabled(
+                self._mutation_handler(
+                    STRICT_SINCE_DELETE_TOPICS,
+                    lambda request, by_broker, quota: c.replication.delete_topics(request, by_broker=by_broker, quota=quota),
+                )
             ),
             ApiKeys.CREATE_PARTITIONS: self._mutation_handler(
                 STRICT_SINCE_CREATE_PARTITIONS,
@@ -143,6 +147,18 @@ class ControllerApis:
             ApiKeys.ENVELOPE: self._envelope,
         }
         return handlers
+
+    def _unless_deletion_is_disabled(self, delete_topics: Handler) -> Handler:
+        """delete.topic.enable=false refuses the whole request."""
+
+        async def handle(header: RequestHeader, request: Any, context: ControllerRequestContext) -> Any:
+            if self.controller.config.delete_topic_enable:
+                return await delete_topics(header, request, context)
+            has_code = header.api_version >= FIRST_DELETE_TOPICS_WITH_CODE
+            error = Errors.TOPIC_DELETION_DISABLED if has_code else Errors.INVALID_REQUEST
+            raise ApiException(error, Errors.TOPIC_DELETION_DISABLED.message)
+
+        return handle
 
     def register(self, key: ApiKeys, handler: Handler) -> None:
         """Serves an API that another room answers."""

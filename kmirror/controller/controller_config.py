@@ -32,6 +32,7 @@ class ControllerConfig(Struct, frozen=True):
     delegation_token_max_lifetime_ms: int = 604_800_000  # delegation.token.max.lifetime.ms
     delegation_token_expiry_time_ms: int = 86_400_000  # delegation.token.expiry.time.ms
     delegation_token_expiry_check_interval_ms: int = 3_600_000  # delegation.token.expiry.check.interval.ms
+    delete_topic_enable: bool = True  # delete.topic.enable
     static_topic_configs: dict[str, str] = field(
         default_factory=dict
     )  # the node's own server properties that are synonyms of topic configs

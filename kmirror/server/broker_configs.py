@@ -98,6 +98,13 @@ def broker_configs() -> ConfigDef:
 
 
 @functools.cache
+def configs_without_effect() -> frozenset[str]:
+    """Returns Kafka's settings that are accepted and checked, but that nothing reads."""
+    rows = (line.split("|") for line in BROKER_CONFIG_TABLE.strip().splitlines())
+    return frozenset(row[0] for row in rows if "N" in row[5])
+
+
+@functools.cache
 def dynamic_only_configs() -> ConfigDef:
     """Returns the definitions of what can be set only at runtime."""
     return _build(dynamic_only=True)

@@ -12,6 +12,10 @@ A failed request is repeated after 50, 100, 200, and then every 400 ms, give or 
 Kafka's ExponentialBackoff begins at 100 ms and grows to broker.session.timeout.ms. But the usual
 refusal (DUPLICATE_BROKER_REGISTRATION) lasts only until the session of our own earlier incarnation
 ends, and a broker that restarts should be back a moment after that, not a session later.
+
+A broker that cannot register within initial.broker.registration.timeout.ms gives up, and says why
+(Kafka's RegistrationTimeoutEvent). What keeps it from the controller for longer than REASON_AFTER_MS
+is a warning when that begins, when its reason changes and when it ends.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from enum import Enum
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.exponential_backoff import ExponentialBackoff
+from kmirror.common.lasting_conditions import LastingConditions
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.features import supported_features
 from kmirror.metadata.registrations import Endpoint
@@ -39,8 +44,16 @@ MAX_RETRY_MS = 400
 RETRY_JITTER = 0.1
 _RETRY_BACKOFF = ExponentialBackoff(FIRST_RETRY_MS, MAX_RETRY_MS, RETRY_JITTER)
 FIRST_HEARTBEAT_RETRY_MS = 10
+REASON_AFTER_MS = 5_000
+REGISTRATION_TIMEOUT_MS = 60_000
 _log = logging.getLogger(__name__)
 
+_REGISTRATION, _HEARTBEATS = "registration", "heartbeats"
+_WHAT_IT_MEANS = {
+    Errors.CLUSTER_AUTHORIZATION_FAILED: "The user that this broker is at the controller has no right to ClusterAction on the cluster: "
+    "super.users of the controller has to name it, or an ACL",
+    Errors.DUPLICATE_BROKER_REGISTRATION: "A broker with this node.id is registered and alive, or was until now: its session has to end",
+}
 
 _STATE_CODES = {"NOT_RUNNING": 0, "STARTING": 1, "RECOVERY": 2, "RUNNING": 3, "PENDING_CONTROLLED_SHUTDOWN": 6, "SHUTTING_DOWN": 7}
 
@@ -118,8 +131,11 @@ class BrokerLifecycleManager:
         heartbeat_interval_ms: int,
         metadata_offset: Callable[[], int],
         offline_log_dirs: Callable[[], Sequence[Uuid]],
+        registration_timeout_ms: int = REGISTRATION_TIMEOUT_MS,
     ) -> None:
         self._runtime = runtime
+        self._registration_timeout_ms = registration_timeout_ms
+        self._conditions = LastingConditions(_log, runtime.clock.monotonic_ms, grace_ms=REASON_AFTER_MS)
         self._channel = channel
         self._identity = identity
         self._heartbeat_interval_ms = heartbeat_interval_ms
@@ -127,7 +143,6 @@ class BrokerLifecycleManager:
         self._offline_log_dirs = offline_log_dirs
         self._incarnation_id = Uuid.random(runtime.random)
         self._wants_fence = True
-        self._heartbeat_error: Errors | None = None
         self._failures = 0
         self.acknowledged_offline_log_dirs: tuple[Uuid, ...] = ()
         self._wake = asyncio.Event()
@@ -140,7 +155,14 @@ class BrokerLifecycleManager:
     async def run(self) -> None:
         """Registers the broker, then sends heartbeats until told to shut down."""
         self.state = BrokerState.STARTING
-        await self._register()
+        timer = self._runtime.call_later_ms(self._registration_timeout_ms, self._give_up_registering)
+        try:
+            await self._register()
+        finally:
+            timer.cancel()
+        if self.registered.done():
+            return
+        self._conditions.end(_REGISTRATION)
         self.state = BrokerState.RECOVERY
         self.registered.set_result(None)
         await Supervised(self._runtime, self._heartbeats, name="broker-lifecycle", may_return=True).run()
@@ -168,6 +190,24 @@ class BrokerLifecycleManager:
             self._wake.set()
         elif not self.may_shut_down.done():
             self.may_shut_down.set_result(None)
+
+    @property
+    def problem(self) -> str | None:
+        """What keeps the broker from the controller now; None if nothing is known to."""
+        return self._conditions.text(_REGISTRATION) or self._conditions.text(_HEARTBEATS)
+
+    def _give_up_registering(self) -> None:
+        reason = self._conditions.text(_REGISTRATION) or self._channel.problem or "the controller has not answered yet"
+        self._registration_failed(
+            KmirrorError(
+                f"Shutting down because broker {self._identity.broker_id} was unable to register with the controller quorum within "
+                f"{self._registration_timeout_ms} ms (initial.broker.registration.timeout.ms): {reason}"
+            )
+        )
+
+    def _registration_failed(self, error: KmirrorError) -> None:
+        if not self.registered.done():
+            self.registered.set_exception(error)
 
     async def _register(self) -> None:
         identity = self._identity
@@ -198,17 +238,20 @@ class BrokerLifecycleManager:
                 error = Errors.for_code(response.error_code)
                 if error in (Errors.INVALID_REGISTRATION, Errors.UNSUPPORTED_VERSION, Errors.INCONSISTENT_CLUSTER_ID):
                     raise ApiException(error, _refusal(identity, error))
+                text = f"Unable to register broker {identity.broker_id} because the controller returned error {error.name}"
                 if error is not told:
-                    _log.info("Unable to register broker %d because the controller returned error %s", identity.broker_id, error.name)
+                    _log.info("%s", text)
                 told = error
+                self._conditions.tell(_REGISTRATION, _explained(text, error))
             except KmirrorError as failed:
                 if isinstance(failed, ApiException) and failed.error in (
                     Errors.INVALID_REGISTRATION,
                     Errors.UNSUPPORTED_VERSION,
                     Errors.INCONSISTENT_CLUSTER_ID,
                 ):
-                    self.registered.set_exception(failed)
+                    self._registration_failed(failed)
                     raise
+                self._conditions.tell(_REGISTRATION, f"Unable to register broker {identity.broker_id}: {failed}")
             await self._runtime.sleep_ms(self._next_retry_ms())
 
     async def _heartbeat(self) -> int:
@@ -224,18 +267,18 @@ class BrokerLifecycleManager:
         )
         try:
             response: BrokerHeartbeatResponse = await self._channel.send(request)
-        except KmirrorError:
-            return self._next_retry_ms()
+        except KmirrorError as error:
+            return self._heartbeat_failed(str(error))
         if response.error_code:
-            error = Errors.for_code(response.error_code)
-            if error is not self._heartbeat_error:
-                _log.warning("The heartbeat of broker %d failed: %s", self._identity.broker_id, error.name)
-            self._heartbeat_error = error
-            return self._next_retry_ms()
-        self._heartbeat_error = None
+            return self._heartbeat_failed(Errors.for_code(response.error_code).name)
+        self._conditions.end(_HEARTBEATS)
         self._failures = 0
         self.acknowledged_offline_log_dirs = tuple(request.offline_log_dirs)
         return self._take(response, wants_shut_down=wants_shut_down)
+
+    def _heartbeat_failed(self, reason: str) -> int:
+        self._conditions.tell(_HEARTBEATS, f"The heartbeats of broker {self._identity.broker_id} fail: {reason}")
+        return self._next_retry_ms()
 
     def _next_retry_ms(self) -> int:
         """Returns how long to wait after one more failure in a row."""
@@ -266,6 +309,10 @@ class BrokerLifecycleManager:
         finally:
             timer.cancel()
             self._wake.clear()
+
+
+def _explained(text: str, error: Errors) -> str:
+    return f"{text}. {_WHAT_IT_MEANS[error]}" if error in _WHAT_IT_MEANS else text
 
 
 def _refusal(identity: BrokerIdentity, error: Errors) -> str:

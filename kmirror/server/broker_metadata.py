@@ -36,6 +36,7 @@ class BrokerMetadata:
         self._scope = TaskScope(runtime, f"broker-{config.node_id}-metadata", on_failure=self._failed)
         self.loader = MetadataLoader()
         self.progress = MetadataProgress(runtime)
+        self._fetcher: MetadataFetcher | None = None
         self.errors = {"metadata-load-error-count": 0, "metadata-apply-error-count": 0}
 
     # -- questions
@@ -72,7 +73,7 @@ class BrokerMetadata:
     # -------------------------------------------------------------------------------------------------------
 
     def start_fetching(self, channel: NodeToControllerChannel, metrics: MetricsRegistry) -> None:
-        fetcher = MetadataFetcher(
+        self._fetcher = MetadataFetcher(
             self._runtime,
             channel,
             self.loader,
@@ -81,7 +82,12 @@ class BrokerMetadata:
             on_progress=self.progress.update,
             on_batch=metadata_batch_listener(metrics),
         )
-        self._scope.spawn(fetcher.run(), name="metadata-fetcher")
+        self._scope.spawn(self._fetcher.run(), name="metadata-fetcher")
+
+    @property
+    def problem(self) -> str | None:
+        """Why no metadata comes from the controller; None if nothing is known to be the matter."""
+        return None if self._fetcher is None else self._fetcher.problem
 
     async def stop_fetching(self) -> None:
         await self._scope.cancel()

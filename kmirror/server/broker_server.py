@@ -8,6 +8,10 @@ wait for the session of a dead incarnation to end. The logs are recovered meanwh
 them after the registration), and are checked for strays once more after the registration. On the
 way down the broker leaves in good order (the controller moves leaderships away), stops taking
 requests, ends what waits, closes the logs and writes the clean-shutdown marker.
+
+Every wait of the start has an end: the registration that of initial.broker.registration.timeout.ms,
+the whole that of server.max.startup.time.ms (none by default, as in Kafka). The error names what the
+start waited for, and what is known of the reason.
 """
 
 from __future__ import annotations
@@ -16,12 +20,13 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.metrics import MetricName, MetricsRegistry
 from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, MIRROR_STATE_TOPIC_NAME, SHARE_GROUP_STATE_TOPIC_NAME
 from kmirror.coordinator.common.replica_log import ReplicaManagerLog
 from kmirror.coordinator.group.group_coordinator import GroupCoordinator
 from kmirror.metadata.authorizer.acl_publisher import AclPublisher
+from kmirror.metadata.topic_configs import MAX_LONG
 from kmirror.mirror.mirror_manager import MirrorManager
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
 from kmirror.network.client import NetworkClient
@@ -135,6 +140,7 @@ class BrokerServer:
         self._ready: asyncio.Future[None] = runtime.create_future()
         self._listeners = self._create_listeners(metrics)
         self._lifecycle: BrokerLifecycleManager | None = None
+        self._waits_for = "its listeners"
         self._register_metrics(metrics)
 
     def _create_log_manager(self, metrics: MetricsRegistry) -> LogManager:
@@ -259,6 +265,31 @@ class BrokerServer:
     # -------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
+        """Returns when the broker serves. KmirrorError when a wait of the start is over in vain."""
+        limit_ms = self._config.get_int("server.max.startup.time.ms")
+        timer = self._runtime.call_later_ms(limit_ms, lambda: self._give_up_starting(limit_ms)) if limit_ms < MAX_LONG else None
+        try:
+            await self._start()
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def _give_up_starting(self, limit_ms: int) -> None:
+        """Ends the start, whatever it waits for."""
+        lifecycle = self._lifecycle
+        reasons = [self._waiting_text(), self._channel.problem, self._metadata.problem, None if lifecycle is None else lifecycle.problem]
+        told = "; ".join(dict.fromkeys(reason for reason in reasons if reason is not None))
+        error = KmirrorError(f"broker {self._config.node_id} did not start within {limit_ms} ms (server.max.startup.time.ms): {told}")
+        self._metadata.progress.fail(error)
+        for future in () if lifecycle is None else (lifecycle.registered, lifecycle.unfenced):
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # marks it as seen: the start awaits only one of the two
+
+    def _waiting_text(self) -> str:
+        return f"it waits for {self._waits_for}"
+
+    async def _start(self) -> None:
         previous_epoch = self.log_manager.read_broker_epoch_from_clean_shutdown_files()
         await self._listeners.start()
         lifecycle = BrokerLifecycleManager(
@@ -274,18 +305,23 @@ class BrokerServer:
             heartbeat_interval_ms=self._config.get_int("broker.heartbeat.interval.ms"),
             metadata_offset=lambda: self._metadata.loader.next_offset - 1,
             offline_log_dirs=self._log_dirs.directory_ids,
+            registration_timeout_ms=self._config.get_int("initial.broker.registration.timeout.ms"),
         )
         self._lifecycle = self._log_dirs.lifecycle = lifecycle
         lifecycle.registered.add_done_callback(self._on_registration)
         self._scope.spawn(lifecycle.run(), name="lifecycle")
         self._metadata.start_fetching(self._channel, self.apis.metrics)
+        self._waits_for = "the metadata of the controller"
         await self._metadata.progress.wait(lambda next_offset, high_watermark: 0 <= high_watermark <= next_offset)
+        self._waits_for = "its logs, which are being loaded"
         steps = self.log_manager.load_steps(self._metadata.is_stray)
         self._log_dirs.is_loading = True
         while await self._runtime.run_blocking(lambda: run_some(steps)):
             pass
         self._log_dirs.is_loading = False
+        self._waits_for = "its registration at the controller"
         await lifecycle.registered
+        self._waits_for = "its own registration in the metadata of the controller"
         self.apis.producer_ids.broker_epoch = lifecycle.broker_epoch
         await self._metadata.progress.wait(lambda next_offset, high_watermark: next_offset > lifecycle.broker_epoch)
         self.log_manager.set_strays_aside(self._metadata.is_stray)
@@ -323,6 +359,7 @@ class BrokerServer:
         self.transactions.coordinator.start()
         self.share_groups.coordinator.start()
         lifecycle.set_ready_to_unfence()
+        self._waits_for = "the controller to unfence it"
         await lifecycle.unfenced
         self._ready.set_result(None)
         _log.info("[BrokerServer id=%d] started", self._config.node_id)
@@ -337,7 +374,7 @@ class BrokerServer:
         """Returns why this broker should get no clients; empty if it serves."""
         lifecycle, image = self._lifecycle, self._metadata.image
         if lifecycle is None or not self._ready.done():
-            return ["the broker is starting"]
+            return [f"the broker is starting: {self._waiting_text()}"]
         reasons: list[str] = []
         if lifecycle.may_shut_down.done() or lifecycle.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
             reasons.append("the broker is shutting down")
@@ -351,7 +388,7 @@ class BrokerServer:
 
     async def stop(self) -> None:
         """Shuts down in a controlled way and closes the data cleanly."""
-        if self._lifecycle is not None:
+        if self._lifecycle is not None and self._config.get_bool("controlled.shutdown.enable"):
             self._lifecycle.begin_controlled_shutdown()
             timer = self._runtime.call_later_ms(CONTROLLED_SHUTDOWN_TIMEOUT_MS, self._give_up_waiting)
             await self._lifecycle.may_shut_down

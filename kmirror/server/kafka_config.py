@@ -2,7 +2,8 @@
 (Kafka's `KafkaConfig`).
 
 `KafkaConfig.from_props` parses and validates; its errors are `ConfigError`s with Kafka's text.
-Unknown names are kept in `unknown` and reported by `log_unknown` (Kafka warns, too). Packages below
+Unknown names are kept in `unknown`; `log_unused` warns of them (as Kafka does), and of Kafka's names
+that nothing here reads (the flag N of `broker_config_table`). Packages below
 `server` get the properties that they need as small settings of their own (`replica_config`,
 `log_manager_config`, `default_log_config`, `socket_server_limits`, `controller_config`), so that
 none of them reads this one.
@@ -24,7 +25,7 @@ from kmirror.metadata.topic_configs import inherited_topic_configs
 from kmirror.network.config_providers import ResolvedConfigs, is_provider_config
 from kmirror.network.socket_server import SocketServerLimits
 from kmirror.replica.replica_types import ReplicaConfig
-from kmirror.server.broker_configs import broker_configs
+from kmirror.server.broker_configs import broker_configs, configs_without_effect
 from kmirror.server.kafka_config_validation import validate
 from kmirror.server.listeners import Listener
 from kmirror.server.node_listeners import NodeListeners
@@ -48,7 +49,7 @@ class KafkaConfig(AbstractConfig):
         (`as_written`).
         """
         super().__init__(broker_configs(), _with_synonyms(props))
-        self.unknown = [name for name in self.definition.unknown_names(props) if not _is_used_elsewhere(name)]
+        self.unknown = unknown_names(props)
         self._node_listeners = NodeListeners(self)
         self.listeners = self._node_listeners.all
         self.advertised_listeners = self._node_listeners.advertised
@@ -65,9 +66,15 @@ class KafkaConfig(AbstractConfig):
         config.resolved = props
         return config
 
-    def log_unknown(self) -> None:
+    def log_unused(self) -> None:
+        """Warns of what was supplied and changes nothing: names that nobody knows, and Kafka's that
+        have no effect here.
+        """
         if self.unknown:
             _log.warning("These configurations '[%s]' were supplied but are not used yet.", ", ".join(self.unknown))
+        idle = [name for name in self.props if _base_name(name) in configs_without_effect()]
+        if idle:
+            _log.warning("These configurations of Kafka '[%s]' are accepted and checked, but have no effect in kmirror.", ", ".join(idle))
 
     # --- node
     # -------------------------------------------------------------------------------------------------------
@@ -295,6 +302,7 @@ class KafkaConfig(AbstractConfig):
             delegation_token_max_lifetime_ms=self.get_int("delegation.token.max.lifetime.ms"),
             delegation_token_expiry_time_ms=self.get_int("delegation.token.expiry.time.ms"),
             delegation_token_expiry_check_interval_ms=self.get_int("delegation.token.expiry.check.interval.ms"),
+            delete_topic_enable=self.get_bool("delete.topic.enable"),
             static_topic_configs=dict(self.props),
             mirror_topic_num_partitions=self.mirror_topic_num_partitions,
             mirror_topic_replication_factor=self.mirror_topic_replication_factor,
@@ -305,6 +313,17 @@ class KafkaConfig(AbstractConfig):
     def _leader_imbalance_check_interval_ms(self) -> int:
         enabled = self.get_bool("auto.leader.rebalance.enable")
         return self.get_int("leader.imbalance.check.interval.seconds") * 1_000 if enabled else 0
+
+
+def unknown_names(props: Mapping[str, str]) -> list[str]:
+    """Returns the properties that no node of ours knows."""
+    return [name for name in broker_configs().unknown_names(props) if not _is_used_elsewhere(name)]
+
+
+def _base_name(name: str) -> str:
+    """Returns the name of a setting without the listener that it may be for."""
+    match = re.fullmatch(r"listener\.name\.[^.]+\.(.+)", name)
+    return name if match is None else match[1]
 
 
 def _as_java_names_it(path: str) -> str:

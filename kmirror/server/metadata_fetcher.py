@@ -16,6 +16,7 @@ import logging
 from collections.abc import Callable
 
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.lasting_conditions import LastingConditions
 from kmirror.common.topic_partition import CLUSTER_METADATA_TOPIC_NAME
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.image import MetadataProvenance
@@ -36,6 +37,7 @@ FETCH_MAX_WAIT_MS = 500
 FETCH_MAX_BYTES = 8 * 1024 * 1024
 RETRY_BACKOFF_MS = 50
 CONNECTION_KEY = "metadata"
+REASON_AFTER_MS = 5_000
 _log = logging.getLogger(__name__)
 
 
@@ -96,13 +98,21 @@ class MetadataFetcher:
         self._on_progress = on_progress
         self._on_batch = on_batch
         self._leader_epoch = -1
+        self._conditions = LastingConditions(_log, runtime.clock.monotonic_ms, grace_ms=REASON_AFTER_MS)
+
+    @property
+    def problem(self) -> str | None:
+        """Why no metadata comes; None if the last fetch was answered."""
+        return self._conditions.text(CONNECTION_KEY)
 
     async def run(self) -> None:
         while True:
             try:
                 await self._fetch_once()
+                self._conditions.end(CONNECTION_KEY)
             except ApiException as error:
-                _log.debug("metadata fetch: %s", error)
+                reason = error.error.name if error.message == error.error.message else f"{error.error.name}: {error.message}"
+                self._conditions.tell(CONNECTION_KEY, f"broker {self._node_id} gets no metadata from the controller: {reason}")
                 await self._runtime.sleep_ms(RETRY_BACKOFF_MS)
 
     async def _fetch_once(self) -> None:

@@ -6,6 +6,9 @@ that it is not the active one (Kafka's `NodeToControllerChannelManager`). A forw
 sent as the bytes of a whole request with its header, together with the client's principal and
 address; the envelope's answer holds the bytes of the response. Forwarded requests have a connection
 of their own: a controller answers in order, and a slow CreateTopics must not hold up heartbeats.
+
+A controller that stays away for longer than REASON_AFTER_MS is one warning, and one line when it is
+back; who waits for it finds the reason in `problem`, and in the error when the time is up.
 """
 
 from __future__ import annotations
@@ -14,7 +17,9 @@ import ipaddress
 import logging
 from typing import Any
 
+from kmirror.common.addresses import address_text
 from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.lasting_conditions import LastingConditions
 from kmirror.common.ports import Buffer, FileSlice
 from kmirror.network.client import DisconnectError, NetworkClient, RequestTimeoutError, UnsupportedVersionError
 from kmirror.runtime.api import Runtime
@@ -26,9 +31,11 @@ from kmirror.wire.messages.envelope import EnvelopeRequest
 from kmirror.wire.primitives import Writer
 
 RETRY_BACKOFF_MS = 20
+REASON_AFTER_MS = 5_000
 PRINCIPAL_VERSION = 0
 FRAME_LENGTH_BYTES = 4
 FORWARDED = "forwarded"
+_CONTROLLER = "controller"
 _log = logging.getLogger(__name__)
 
 
@@ -41,6 +48,12 @@ class NodeToControllerChannel:
         self._host = host
         self._port = port
         self._request_timeout_ms = request_timeout_ms
+        self._conditions = LastingConditions(_log, runtime.clock.monotonic_ms, grace_ms=REASON_AFTER_MS)
+
+    @property
+    def problem(self) -> str | None:
+        """Why the controller does not answer; None if its last answer was one."""
+        return self._conditions.text(_CONTROLLER)
 
     async def send(self, message: Any, *, timeout_ms: int | None = None, connection_key: str = "") -> Any:
         """Returns the response.
@@ -53,17 +66,23 @@ class NodeToControllerChannel:
         while True:
             remaining_ms = deadline_ms - self._runtime.clock.monotonic_ms()
             if remaining_ms <= 0:
-                raise ApiException(Errors.REQUEST_TIMED_OUT, f"The controller did not answer within {limit_ms} ms.")
+                raise ApiException(Errors.REQUEST_TIMED_OUT, self._timeout_text(limit_ms))
             try:
                 response = await self._client.send(self._host, self._port, message, timeout_ms=remaining_ms, connection_key=connection_key)
             except UnsupportedVersionError as error:
                 raise ApiException(Errors.UNSUPPORTED_VERSION, str(error)) from error
             except (DisconnectError, RequestTimeoutError) as error:
-                _log.debug("the controller at %s:%d is unreachable: %s", self._host, self._port, error)
+                self._conditions.tell(_CONTROLLER, f"the controller at {address_text(self._host, self._port)} does not answer: {error}")
             else:
                 if getattr(response, "error_code", 0) != Errors.NOT_CONTROLLER:
+                    self._conditions.end(_CONTROLLER)
                     return response
+                self._conditions.tell(_CONTROLLER, f"{address_text(self._host, self._port)} is not the active controller")
             await self._runtime.sleep_ms(RETRY_BACKOFF_MS)
+
+    def _timeout_text(self, limit_ms: int) -> str:
+        text = f"The controller did not answer within {limit_ms} ms"
+        return f"{text}: {self.problem}" if self.problem else f"{text}."
 
     async def forward(self, request: Request) -> Any:
         """Returns the controller's response to a client's request, in the same API and version."""

@@ -116,7 +116,7 @@ def test_too_few_brokers_for_the_state_topic_is_an_invalid_replication_factor(tm
 
 
 def test_wrong_use_is_one_clear_line() -> None:
-    with pytest.raises(KmirrorError, match="at least one broker"):
+    with pytest.raises(KmirrorError, match="brokers is a number from 1, not 0"):
         EmbeddedCluster(brokers=0)
     with pytest.raises(KmirrorError, match="Invalid value"):
         EmbeddedCluster(config={"num.partitions": "many"}).start()

@@ -219,6 +219,12 @@ def test_a_secured_cluster_lets_its_user_in(pytester: pytest.Pytester) -> None:
         ("security='tls'", "security is one of plaintext, ssl, sasl_plaintext, sasl_ssl, not 'tls'"),
         ("config='a=b'", "config is a dict, not 'a=b'"),
         ("clean='yes'", "clean is True or False, not 'yes'"),
+        ("config={'min.insync.replica': 2}", "there is no broker property min.insync.replica; did you mean min.insync.replicas?"),
+        ("config={'num.partitions': 'x'}", "Invalid value x for configuration num.partitions"),
+        (
+            "config={'authorizer.class.name': 'org.apache.kafka.metadata.authorizer.StandardAuthorizer'}, scope='function'",
+            "with authorizer.class.name and security='plaintext' the brokers themselves are User:ANONYMOUS",
+        ),
         ("3", "the marker takes options by name only, not 3"),
     ],
 )
@@ -227,6 +233,31 @@ def test_wrong_options_are_one_clear_line(pytester: pytest.Pytester, marker: str
     result = pytester.runpytest_inprocess(*INNER, "-q")
     result.assert_outcomes(errors=1)
     assert f"kmirror: {text}" in result.stdout.str()
+    error = result.stdout.str().partition("ERROR at setup")[2].partition("short test summary")[0]
+    assert len(error.splitlines()) == 3, f"how our code got there helps nobody: {error}"
+
+
+def test_the_report_of_a_test_whose_broker_died_has_its_last_words(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import os, signal, time
+        import pytest
+
+        @pytest.mark.kmirror(processes=True, scope="function")
+        def test_it(kmirror_cluster):
+            node = kmirror_cluster.nodes[0]
+            os.kill(node.process.pid, signal.SIGKILL)
+            while node.is_running:
+                time.sleep(0.01)
+            assert False, "its clients fail"
+        """
+    )
+    result = pytester.runpytest_inprocess(*INNER, "-q")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*node 1 (process *) ended by itself, killed by SIGKILL; the last lines of its log (*", "*Kafka Server started*"]
+    )
+    result.stdout.fnmatch_lines(["*PytestWarning: kmirror: node 1 (process *) ended by itself, killed by SIGKILL*"])
 
 
 def test_a_wrong_broker_property_is_named(pytester: pytest.Pytester) -> None:

@@ -24,6 +24,7 @@ class ScriptedController:
 
     def __init__(self, clock: Any) -> None:
         self.registration_error = self.heartbeat_error = Errors.NONE
+        self.problem: str | None = None
         self.unreachable = False
         self.asked_ms: list[int] = []
         self._clock = clock
@@ -42,7 +43,7 @@ class ScriptedController:
 
 
 class Bench(SimBench):
-    def __init__(self) -> None:
+    def __init__(self, **options: Any) -> None:
         super().__init__(5)
         runtime = self.world.node("broker").boot()
         self.controller = ScriptedController(runtime.clock)
@@ -54,6 +55,7 @@ class Bench(SimBench):
             heartbeat_interval_ms=HEARTBEAT_MS,
             metadata_offset=lambda: 0,
             offline_log_dirs=list,
+            **options,
         )
         runtime.spawn(manager.run(), name="lifecycle")
 
@@ -130,3 +132,51 @@ def test_a_broker_whose_heartbeat_failed_in_an_odd_way_sent_no_more_of_them(benc
     assert told == (
         [] if isinstance(failure, ProtocolReadError) else ["task broker-lifecycle ended unexpectedly and begins again in 100 ms"]
     )
+
+
+@pytest.mark.parametrize(
+    ("error", "problem", "text"),
+    [
+        (Errors.CLUSTER_AUTHORIZATION_FAILED, None, "super.users of the controller has to name it"),
+        (Errors.DUPLICATE_BROKER_REGISTRATION, None, "its session has to end"),
+        (None, "the controller at h:1 does not answer: cannot connect", "the controller at h:1 does not answer"),
+    ],
+    ids=str,
+)
+def test_a_broker_that_could_not_register_waited_for_ever_without_a_word(caplog, error, problem, text):
+    bench = Bench(registration_timeout_ms=20_000)
+    controller = bench.controller
+    controller.registration_error, controller.unreachable, controller.problem = error or Errors.NONE, error is None, problem
+    bench.run_ms(19_000)
+    assert not bench.manager.registered.done()
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == 1 and "Unable to register broker 1" in warnings[0]
+    bench.run_ms(2_000)
+    refusal = str(bench.manager.registered.exception())
+    assert "unable to register with the controller quorum within 20000 ms (initial.broker.registration.timeout.ms)" in refusal
+    assert text in refusal or "Unable to register broker 1" in refusal
+    assert error is None or text in refusal
+    bench.world.close()
+
+
+def test_a_registration_that_was_late_is_no_failure(caplog):
+    caplog.set_level("INFO")
+    bench = Bench(registration_timeout_ms=20_000)
+    bench.controller.registration_error = Errors.DUPLICATE_BROKER_REGISTRATION
+    bench.run_ms(9_000)
+    bench.controller.registration_error = Errors.NONE
+    bench.run_ms(30_000)
+    assert bench.manager.registered.exception() is None
+    assert [record.getMessage() for record in caplog.records if "over after" in record.getMessage()]
+    bench.world.close()
+
+
+def test_failing_heartbeats_were_silent_when_the_controller_was_away(caplog):
+    bench = Bench()
+    bench.manager.set_ready_to_unfence()
+    bench.run_ms(100)
+    bench.controller.unreachable = True
+    bench.run_ms(60_000)
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == 1 and warnings[0].startswith("The heartbeats of broker 1 fail: REQUEST_TIMED_OUT")
+    bench.world.close()

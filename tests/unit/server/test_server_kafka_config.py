@@ -124,3 +124,14 @@ def test_what_is_refused(changes: dict[str, str | None], text: str) -> None:
 def test_transaction_verification_was_known_and_not_handed_to_the_logs() -> None:
     assert config().log_manager_config().transaction_verification_enabled
     assert not config(transaction_partition_verification_enable="false").log_manager_config().transaction_verification_enabled
+
+
+def test_a_property_without_effect_was_accepted_in_silence(caplog: pytest.LogCaptureFixture) -> None:
+    props = {"num.io.threads": "8", "listener.name.plaintext.ssl.provider": "x", "num.partitions": "2", "no.such.name": "1"}
+    KafkaConfig.from_props(COMBINED | props).log_unused()
+    unknown, idle = (record.getMessage() for record in caplog.records)
+    assert "[no.such.name]" in unknown
+    assert "[num.io.threads, listener.name.plaintext.ssl.provider]" in idle and "have no effect" in idle
+    caplog.clear()
+    KafkaConfig.from_props(COMBINED).log_unused()
+    assert not caplog.records
