@@ -6,6 +6,7 @@ Live clusters are in `log_diff_live`.
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Mapping
 from typing import Final, Protocol
 
@@ -42,9 +43,12 @@ class LogInput(Protocol):
 class FolderInput:
     """A folder, local or remote."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, location: str | None = None) -> None:
         self.name = path
-        self.files, self.path = open_location(path)
+        """As the user gave it."""
+        self.location = location or path
+        """By which it is opened, here and in Spark's tasks."""
+        self.files, self.path = open_location(self.location)
         """The file system, and the path on it."""
         logs, self.is_single = open_folder(self.files, self.path)
         copies: dict[TopicPartition, list[DirectoryLog]] = {}
@@ -67,6 +71,11 @@ class FolderInput:
     def log(self, name: TopicPartition) -> DirectoryLog:
         return self.logs[name]
 
+    def as_tasks_see_it(self) -> FolderInput:
+        """Returns the input with paths that mean the same in a task's folder as in this one."""
+        location = absolute_location(self.location)
+        return self if location == self.location else FolderInput(self.name, location)
+
     def has_grown(self, folder: str) -> bool:
         """Whether a broker has appended to the log in `folder` since the folder was listed."""
         return any(log.name == folder and has_grown(self.files, log.partition) for log in self.all_logs)
@@ -87,6 +96,12 @@ def is_remote(text: str) -> bool:
 def is_hadoop(text: str) -> bool:
     """Whether Hadoop's client reads it, with the settings of a Spark session if there is one."""
     return text.partition("://")[0].lower() in ("hdfs", "viewfs") and is_remote(text)
+
+
+def absolute_location(location: str) -> str:
+    """Returns a path as it is in every folder; a URI as it is. A task of Spark works in a folder of
+    its own, where a relative path would be something else."""
+    return location if is_remote(location) else os.path.abspath(location)
 
 
 def spark_is_installed() -> bool:

@@ -101,7 +101,7 @@ class Group(NamedTuple):
     """A or B if both logs of each pair are from that side."""
     pairs: list[tuple[ComparedLog, ComparedLog]]
     locations: tuple[str, str]
-    """The inputs of the left and the right logs, as they were given."""
+    """By which the left and the right logs' inputs are opened."""
     settings: DiffSettings
     mirrored: Mapping[TopicPartition, MirroredPartition] = {}
     """Partitions that are compared by the mirror's rules."""
@@ -121,6 +121,9 @@ class Group(NamedTuple):
 def _compare(options: argparse.Namespace, settings: DiffSettings, left: LogInput, right: LogInput) -> LogDiffReport:
     pairs = _pairs(options, left, right)
     engine = _engine(options, left, right, sum(pair.size_bytes for pair in pairs))
+    if engine == "spark" and isinstance(left, FolderInput) and isinstance(right, FolderInput):
+        left, right = left.as_tasks_see_it(), right.as_tasks_see_it()
+        pairs = _pairs(options, left, right)
     groups = [] if options.no_replicas else _replica_groups(pairs, left, right, settings)
     mirrored: Mapping[TopicPartition, MirroredPartition] = {}
     if options.mirror:
@@ -132,7 +135,7 @@ def _compare(options: argparse.Namespace, settings: DiffSettings, left: LogInput
     verdicts += [one_sided_verdict(pair.right, only_left=False) for pair in pairs if pair.right is not None and pair.left is None]
     printed: list[PrintedLog] = []
     both = [(pair.left, pair.right) for pair in pairs if pair.left is not None and pair.right is not None]
-    groups.insert(0, Group(None, both, (left.name, right.name), settings, mirrored))
+    groups.insert(0, Group(None, both, (_location(left), _location(right)), settings, mirrored))
     if options.output is not None:
         found, printed = _by_prints(options, engine, groups)
         verdicts += found
@@ -146,6 +149,10 @@ def _compare(options: argparse.Namespace, settings: DiffSettings, left: LogInput
 
         write_tables(options.output, report.partitions, printed)
     return report
+
+
+def _location(side: LogInput) -> str:
+    return side.location if isinstance(side, FolderInput) else side.name
 
 
 def _with_groups(verdicts: list[PartitionVerdict], left: LogInput, right: LogInput, settings: DiffSettings) -> list[PartitionVerdict]:
@@ -188,7 +195,7 @@ def _replica_groups(pairs: list[Pair], left: LogInput, right: LogInput, settings
                 (side.logs[name], other) for name in names for other in side.replicas.get(name, [])
             ]
             if copies:
-                groups.append(Group(title, copies, (side.name, side.name), lenient))
+                groups.append(Group(title, copies, (side.location, side.location), lenient))
     return groups
 
 

@@ -34,7 +34,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from kmirror.admin.results import ConfigResourceType, TopicDescription
-from kmirror.cli.log_diff_inputs import FolderInput, is_live
+from kmirror.cli.log_diff_inputs import FolderInput, absolute_location, is_live, is_remote
 from kmirror.cli.partition_numbers import parse_partition_numbers
 from kmirror.cli.replay_client import TRANSACTION_TIMEOUT_MS, ReplayClient
 from kmirror.cli.replay_pace import parse_speed
@@ -117,8 +117,11 @@ def run(command: str, options: argparse.Namespace) -> int:
     speed = parse_speed(options.speed)
     configs = _configs(options.topic_config)
     wanted = selection_of(options)
+    uses_spark = options.engine == "spark" or options.master is not None
     recorded = FolderInput(options.logs)
-    plan = make_plan(recorded, options.logs, wanted)
+    if uses_spark:
+        recorded = recorded.as_tasks_see_it()
+    plan = make_plan(recorded, recorded.location, wanted)
     if options.serve is not None:
         return _serve(options, plan, recorded, configs)
     destination = Destination(
@@ -126,9 +129,10 @@ def run(command: str, options: argparse.Namespace) -> int:
         command_properties(options.command_config),
         transactional_id_prefix=options.transactional_id,
         transaction_timeout_ms=options.transaction_timeout_ms,
-        state_folder=options.state,
+        state_folder=state_folder(options.state, of_tasks=uses_spark),
     )
-    uses_spark = options.engine == "spark" or options.master is not None
+    if uses_spark:
+        destination = replace(destination, properties=with_absolute_files(destination.properties))
 
     async def main(runtime: Runtime) -> int:
         ready = await prepare(runtime, destination, plan, options, configs)
@@ -158,6 +162,20 @@ def _check_mode(options: argparse.Namespace) -> None:
     for name, is_given in others.items():
         if is_given:
             raise KmirrorError(f"{name} cannot be used with --serve, which serves logs unchanged")
+
+
+def state_folder(given: str | None, *, of_tasks: bool) -> str | None:
+    """Returns the folder of --state, with `of_tasks` as it is in every folder. KmirrorError for a
+    URI."""
+    if given is not None and is_remote(given):
+        raise KmirrorError(f"--state {given}: the progress is kept on a disk, not at a URI; give a folder")
+    return given if given is None or not of_tasks else absolute_location(given)
+
+
+def with_absolute_files(properties: Mapping[str, str]) -> dict[str, str]:
+    """Returns a client's properties for tasks in other folders: key stores and trust stores lie
+    where they lie for this process."""
+    return {name: absolute_location(value) if name.endswith(".location") and value else value for name, value in properties.items()}
 
 
 def _serve(options: argparse.Namespace, plan: Plan, recorded: FolderInput, configs: Mapping[str, str]) -> int:

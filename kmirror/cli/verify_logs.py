@@ -26,7 +26,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kmirror.cli.engines import ENGINES, chosen_engine
-from kmirror.cli.log_diff_inputs import is_remote, open_location
+from kmirror.cli.log_diff_inputs import absolute_location, is_remote, open_location
 from kmirror.cli.log_diff_output import read_table_files, write_pages, write_table_files
 from kmirror.cli.partition_numbers import parse_partition_numbers
 from kmirror.cli.user_errors import exit_code
@@ -75,10 +75,15 @@ def run(command: str, options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     settings = settings_of(options)
     wants = _wanted(options)
-    files, path = open_location(options.logs)
-    listing = list_input(files, path, location=options.logs)
+    location = options.logs
+    files, path = open_location(location)
+    listing = list_input(files, path, location=location)
     size = sum(partition.size for partition in listing.partitions if wants(partition.topic_partition))
-    engine = engine_named(chosen_engine(options.engine, options.master, is_remote=is_remote(options.logs), size_bytes=size), options.master)
+    name = chosen_engine(options.engine, options.master, is_remote=is_remote(location), size_bytes=size)
+    if name == "spark" and absolute_location(location) != location:
+        location = absolute_location(location)
+        listing = list_input(files, location)
+    engine = engine_named(name, options.master)
     known = None if options.output is None else {} if options.full else read_kept(options.output)
     tables = ReplayTables()
     for cluster in clusters_of(files, listing):
@@ -90,8 +95,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.report is not None or options.output is not None:
         from kmirror.cli.verify_logs_html import findings_html
 
-        write_pages(options.report, options.output, lambda: findings_html(options.logs, tables))
-    print(json_report(options.logs, tables) if options.json else text_report(options.logs, tables))
+        write_pages(options.report, options.output, lambda: findings_html(location, tables))
+    print(json_report(location, tables) if options.json else text_report(location, tables))
     return 1 if tables.findings else 0
 
 

@@ -1,13 +1,46 @@
-"""The progress of a Spark job, reported while the driver waits for it."""
+"""A Spark job whose rows come to the driver: its progress while the driver waits for it, and its
+failure as one line.
+"""
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from kmirror.common.errors import KmirrorError
+
 POLL_S: Final = 0.25
+_TOLD: Final = re.compile(r"^:? ?(?:[\w$]+\.)*(?P<kind>\w*(?:Error|Exception)): (?P<text>.+)$")
+_OF_A_TASK: Final = "most recent failure: "
+_OURS: Final = ("KmirrorError", "CorruptFileError", "DataLossError", "SparkException")
+"""Kinds whose text says everything."""
+
+
+def collected(rows: Any) -> list[Any]:
+    """Returns the rows of an RDD. KmirrorError, in one line, if Spark gives the job up: a failed
+    task's own error, without what Java and Python say around it."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        found: list[Any] = rows.collect()
+    except (Py4JJavaError, PySparkException) as error:
+        raise KmirrorError(f"Spark's job failed: {reason_of(str(error))}") from error
+    return found
+
+
+def reason_of(text: str) -> str:
+    """Returns the line of an error of Spark's that says what is wrong: the last one before the
+    frames of Java, which is the Python error's if there is one."""
+    lines = text.partition("\tat ")[0].strip().splitlines()
+    told = next((found for line in reversed(lines) if (found := _TOLD.match(line.strip()))), None)
+    if told is None:
+        return next(iter(lines), "no reason was given")
+    words = told["text"].partition(_OF_A_TASK)[2] or told["text"]
+    return words if told["kind"] in _OURS else f"{told['kind']}: {words}"
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.spark.files import file_system_for
-from kmirror.spark.job_progress import watched
+from kmirror.spark.job_progress import collected, watched
 from kmirror.storage.reader import PartitionFiles
 from kmirror.verify.chunk_diff import ComparedChunks
 from kmirror.verify.cluster_prints import ComparedPair, SlicePrinter, printed_slice
@@ -198,7 +198,7 @@ def _run(
 
     rows = spark.sparkContext.parallelize([pickle.dumps(list(task)) for task in tasks], len(tasks)).map(run)
     with watched(spark.sparkContext, [sum(map(weight, task)) for task in tasks], progress):
-        answers: list[list[Any]] = rows.collect()
+        answers: list[list[Any]] = collected(rows)
     return [one for task in answers for one in task]
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kmirror.common.ports import FileSystem
 from kmirror.spark.files import file_system_for
-from kmirror.spark.job_progress import watched
+from kmirror.spark.job_progress import collected, watched
 from kmirror.spark.one_line import in_one_line
 from kmirror.spark.replay_keys import count_keys_on_spark
 from kmirror.storage.reader import PartitionFiles
@@ -97,7 +97,7 @@ class SparkReplay:
         for level in _levels(plan, settings):
             nodes = nodes.map(level.keyed).partitionBy(level.groups, level.group_of).mapPartitions(level.merged)
         with watched(context, [sum(piece.size for piece in task.pieces) for task in tasks], self._progress):
-            closed = {node.partition: node.found for node in nodes.collect()}
+            closed = {node.partition: node.found for node in collected(nodes)}
         return [closed[number] for number in range(len(plan.partitions))]
 
     def count_keys(self, files: FileSystem, logs: Sequence[KeyLog]) -> list[KeyCounts]:

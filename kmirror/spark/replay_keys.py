@@ -16,7 +16,7 @@ import numpy as np
 
 from kmirror.record.columns import Int64s
 from kmirror.spark.files import file_system_for
-from kmirror.spark.job_progress import watched
+from kmirror.spark.job_progress import collected, watched
 from kmirror.spark.one_line import in_one_line
 from kmirror.verify.planner import pack_by
 from kmirror.verify.replay.compaction import BUCKET_ROWS, ROW_WIDTH, KeyCounts, KeyLog, KeyScope, Rows, by_bucket, judge, merge, scan_slice
@@ -74,7 +74,7 @@ def count_keys_on_spark(spark: SparkSession, logs: Sequence[KeyLog], progress: C
     counted = rows.partitionBy(len(packed), lambda number: number).mapPartitions(judged)
     found = [KeyCounts() for _ in logs]
     with watched(context, [sum(one.piece.size for one in task) for task in tasks], progress):
-        for number, counts in counted.collect():
+        for number, counts in collected(counted):
             found[number] = merge(found[number], counts)
     return found
 

@@ -82,7 +82,7 @@ def spark_session(app_name: str, cores: int | None = None, *, master: str | None
     if session is None:
         is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
         with _environment(), nullcontext() if is_submitted or _has_java() else _java(master):
-            session = _build(app_name, cores, master, is_submitted=is_submitted)
+            session = _built(app_name, cores, master, is_submitted=is_submitted)
     register(session)
     return session
 
@@ -102,6 +102,20 @@ def chosen_configs(given: Mapping[str, str], cores: int | None, master: str | No
     if is_local(named):
         wanted |= LOCAL_CONFIGS | {"spark.sql.shuffle.partitions": str(threads)}
     return {"spark.master": named} | {key: value for key, value in wanted.items() if key not in given}
+
+
+def _built(app_name: str, cores: int | None, master: str | None, *, is_submitted: bool) -> SparkSession:
+    """Returns `_build`'s session. KmirrorError, in one line, if Spark cannot make one."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from kmirror.spark.job_progress import reason_of
+
+    try:
+        return _build(app_name, cores, master, is_submitted=is_submitted)
+    except (Py4JError, PySparkException) as error:
+        where = f" on {master}" if master else ""
+        raise KmirrorError(f"Spark does not start{where}: {reason_of(str(error))}") from error
 
 
 def _build(app_name: str, cores: int | None, master: str | None, *, is_submitted: bool) -> SparkSession:
