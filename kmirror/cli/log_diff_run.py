@@ -23,6 +23,7 @@ import msgspec
 
 from kmirror.cli.engines import chosen_engine
 from kmirror.cli.large_inputs import COMPARE_FEWER, POOL_THRESHOLD_BYTES, process_pool, progress_when_large, result_of
+from kmirror.cli.log_diff_again import until_settled
 from kmirror.cli.log_diff_inputs import FolderInput, LogInput, is_hadoop, is_remote, open_input
 from kmirror.cli.log_diff_text import report_text
 from kmirror.cli.partition_numbers import parse_partition_numbers
@@ -114,6 +115,9 @@ class Group(NamedTuple):
     def folders(self) -> list[tuple[DirectoryLog, DirectoryLog]]:
         return [(one, other) for one, other in self.pairs if isinstance(one, DirectoryLog) and isinstance(other, DirectoryLog)]
 
+    def compare(self, pair: tuple[ComparedLog, ComparedLog]) -> PartitionVerdict:
+        return _diff_pair(*pair, self.settings, self.mirrored.get(pair[0].topic_partition))
+
     def named(self, verdicts: list[PartitionVerdict]) -> list[PartitionVerdict]:
         return [msgspec.structs.replace(one, replicas_of=self.replicas_of) for one in verdicts] if self.replicas_of else verdicts
 
@@ -138,11 +142,12 @@ def _compare(options: argparse.Namespace, settings: DiffSettings, left: LogInput
     groups.insert(0, Group(None, both, (_location(left), _location(right)), settings, mirrored))
     if options.output is not None:
         found, printed = _by_prints(options, engine, groups)
-        verdicts += found
     elif engine == "spark":
-        verdicts += [verdict for group in groups for verdict in group.named(_on_spark(group, options.master))]
+        found = [_on_spark(group, options.master) for group in groups]
     else:
-        verdicts += [verdict for group in groups for verdict in group.named(_locally(group))]
+        found = [_locally(group) for group in groups]
+    for group, of_group in zip(groups, found):
+        verdicts += group.named(until_settled(group.pairs, of_group, group.compare))
     report = make_report(left.name, right.name, engine, _with_groups(verdicts, left, right, settings))
     if options.output is not None:
         from kmirror.cli.log_diff_output import write_tables
@@ -199,8 +204,8 @@ def _replica_groups(pairs: list[Pair], left: LogInput, right: LogInput, settings
     return groups
 
 
-def _by_prints(options: argparse.Namespace, engine: str, groups: list[Group]) -> tuple[list[PartitionVerdict], list[PrintedLog]]:
-    """Returns the verdicts of `groups`, and the prints to write to --output."""
+def _by_prints(options: argparse.Namespace, engine: str, groups: list[Group]) -> tuple[list[list[PartitionVerdict]], list[PrintedLog]]:
+    """Returns the verdicts of each group, and the prints to write to --output."""
     from kmirror.cli.log_diff_output import read_known
     from kmirror.cli.log_diff_prints import LocalPrintEngine, SparkPrintEngine, diff_by_prints, print_logs
 
@@ -216,7 +221,7 @@ def _by_prints(options: argparse.Namespace, engine: str, groups: list[Group]) ->
     runs = SparkPrintEngine(options.master) if engine == "spark" else LocalPrintEngine()
     with progress_when_large(sum(one.size_bytes for one in planned), "comparing") as progress:
         printed = print_logs(runs, planned, progress, is_deep=options.deep)
-    verdicts = [verdict for group in groups for verdict in group.named(diff_by_prints(runs, group, printed))]
+    verdicts = [diff_by_prints(runs, group, printed) for group in groups]
     return verdicts, [one for one in printed.values() if not isinstance(one, str)]
 
 

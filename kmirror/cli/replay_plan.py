@@ -94,6 +94,7 @@ def make_plan(recorded: FolderInput, location: str, wanted: Selection) -> Plan:
         sources[target] = name
         plan.counts[target.topic] = max(plan.counts.get(target.topic, 0), counts[name.topic])
         log = recorded.logs[name]
+        log.check_complete()
         plan.partitions.append(
             RecordedPartition(
                 location,

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,6 +35,7 @@ from kmirror.cli.verify_engines import engine_named
 from kmirror.cli.verify_logs_text import json_report, text_report
 from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.verify.moving_logs import PAUSE_S
 from kmirror.verify.planner import list_input
 from kmirror.verify.replay.findings import SCHEMA_VERSION
 from kmirror.verify.replay.folder import ReplaySettings, clusters_of, replay_cluster
@@ -87,7 +89,7 @@ def _run(options: argparse.Namespace) -> int:
     known = None if options.output is None else {} if options.full else read_kept(options.output)
     tables = ReplayTables()
     for cluster in clusters_of(files, listing):
-        tables.extend(replay_cluster(files, cluster, settings, engine=engine, wants=wants, known=known))
+        tables.extend(replay_cluster(files, cluster, settings, engine=engine, wants=wants, known=known, pause=_pause))
     if not tables.logs:
         raise KmirrorError(f"there is nothing to verify: {options.logs} has none of the requested partitions")
     if options.output is not None:
@@ -98,6 +100,10 @@ def _run(options: argparse.Namespace) -> int:
         write_pages(options.report, options.output, lambda: findings_html(location, tables))
     print(json_report(location, tables) if options.json else text_report(location, tables))
     return 1 if tables.findings else 0
+
+
+def _pause() -> None:
+    time.sleep(PAUSE_S)
 
 
 def settings_of(options: argparse.Namespace) -> ReplaySettings:

@@ -22,7 +22,7 @@ from typing import Any, Final, NoReturn
 
 from kmirror.common.errors import KmirrorError, disk_error_text
 from kmirror.common.ports import Buffer, File, FileSystem
-from kmirror.verify.planner import ListedFile, may_be_skipped
+from kmirror.verify.planner import ListedFile
 
 READ_AHEAD: Final = 4 << 20
 HADOOP_SCHEMES: Final = ("hdfs", "viewfs")
@@ -157,13 +157,6 @@ class ReadOnlyFileSystem:
         _read_only(path)
 
 
-def _listed(path: str) -> Iterator[ListedFile]:
-    try:
-        yield ListedFile(path, os.stat(path).st_size)
-    except FileNotFoundError:
-        return  # a running broker deleted it, or it is a broken link
-
-
 class LocalFiles(ReadOnlyFileSystem):
     """The disk of the machine that the task runs on (on a cluster: a mount that every executor
     has).
@@ -182,21 +175,6 @@ class LocalFiles(ReadOnlyFileSystem):
 
     def list_dir(self, path: str) -> list[str]:
         return sorted(os.listdir(path))
-
-    def list_tree(self, path: str, depth: int) -> Iterator[ListedFile]:
-        with os.scandir(path) as entries:
-            for entry in sorted(entries, key=lambda one: one.name):
-                below = f"{path.rstrip('/')}/{entry.name}"
-                if not entry.is_dir():
-                    yield from _listed(below)
-                elif depth:
-                    try:
-                        yield from self.list_tree(below, depth - 1)
-                    except FileNotFoundError:
-                        continue  # a running broker has deleted or renamed it since
-                    except PermissionError:
-                        if not may_be_skipped(below):
-                            raise
 
     def size(self, path: str) -> int:
         return os.stat(path).st_size

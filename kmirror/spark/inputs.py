@@ -65,6 +65,7 @@ def find_partitions(
                 raise
             continue
         for partition in listing.partitions:
+            partition.check_complete()
             found.setdefault(partition.topic_partition, []).append(FoundPartition(files, listing, partition))
 
     def age(copy: FoundPartition) -> tuple[int, int]:

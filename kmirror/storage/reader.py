@@ -15,7 +15,7 @@ Kafka's own scanner).
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -32,6 +32,7 @@ from kmirror.record.record_batch import (
     RECORD_BATCH_OVERHEAD,
     RecordBatch,
 )
+from kmirror.storage.folder_listing import list_folder
 from kmirror.storage.log_file_names import (
     INDEX_FILE_SUFFIX,
     LOG_FILE_SUFFIX,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 BLOCK_BYTES: Final = 4 * 1024 * 1024
 HEADER_BLOCK_BYTES: Final = 256 * 1024
 _LENGTH: Final = struct.Struct(">i")
+_SEGMENT_SUFFIXES: Final = (LOG_FILE_SUFFIX, INDEX_FILE_SUFFIX, TIME_INDEX_FILE_SUFFIX, TXN_INDEX_FILE_SUFFIX)
 
 
 class BatchBlock(NamedTuple):
@@ -89,6 +91,8 @@ class PartitionFiles:
     segments: list[SegmentFiles]
     snapshots: list[int]
     other_files: list[str]
+    dangling: tuple[str, ...] = ()
+    """Names in the folder that have no file (`folder_listing`)."""
 
     @property
     def size(self) -> int:
@@ -96,14 +100,44 @@ class PartitionFiles:
         return sum(segment.log_size for segment in self.segments)
 
     @property
-    def unfinished_swap(self) -> str | None:
-        """A cleaned segment's file that has no name of its own yet, while the segment that it
-        replaces has lost it. Its records are missing from `segments`; a broker that died there ends
-        the swap at its next start.
+    def swaps(self) -> list[str]:
+        """The names of cleaned segments' files that have no name of their own yet. A broker that
+        starts here puts each in the place of the segments whose offsets it covers.
         """
-        ending = LOG_FILE_SUFFIX + SWAP_FILE_SUFFIX
-        there = {f"{segment.base_offset:020d}{ending}" for segment in self.segments}
-        return next((name for name in self.other_files if name.endswith(ending) and name not in there), None)
+        return [name for name in self.other_files if name.endswith(LOG_FILE_SUFFIX + SWAP_FILE_SUFFIX)]
+
+    @property
+    def unfinished_swap(self) -> str | None:
+        """The first of `swaps` whose segment has lost its name, so that its records are missing
+        from `segments`. Brokers rename the replaced segments in their order.
+        """
+        there = {f"{segment.base_offset:020d}{LOG_FILE_SUFFIX}{SWAP_FILE_SUFFIX}" for segment in self.segments}
+        return next((name for name in self.swaps if name not in there), None)
+
+    @property
+    def is_dangling(self) -> bool:
+        """Whether the folder itself is only a name, without anything behind it."""
+        return self.dangling == ("",)
+
+    @property
+    def dangling_paths(self) -> list[str]:
+        return [f"{self.path}/{name}".rstrip("/") for name in self.dangling]
+
+    @property
+    def lost_segment(self) -> str | None:
+        """The name of a segment that has no file."""
+        return next((name for name in self.dangling if name.endswith(LOG_FILE_SUFFIX)), None)
+
+    def check_complete(self) -> None:
+        """KmirrorError if the folder names a segment that has no file. Its records would be left
+        out silently.
+        """
+        if self.is_dangling:
+            raise KmirrorError(f"{self.path}: this folder is listed, but nothing is behind its name (a broken link?)")
+        if self.lost_segment is not None:
+            raise KmirrorError(
+                f"{self.path}/{self.lost_segment}: the folder lists this segment, but no file is behind its name (a broken link?)"
+            )
 
     def topic_id(self, files: FileSystem) -> Uuid | None:
         """The id in `partition.metadata`; None without that file, CorruptFileError if it is
@@ -121,66 +155,34 @@ def read_partition(files: FileSystem, path: str, topic_partition: TopicPartition
     KmirrorError if the folder has no partition's name and none is given.
     """
     path = path.rstrip("/") or path
-    segments: dict[int, SegmentFiles] = {}
-    snapshots: list[int] = []
-    other_files: list[str] = []
+    listed = list_folder(files, path)
+    return partition_files(path, listed.files, tuple(listed.dangling), topic_partition)
+
+
+def partition_files(
+    path: str, found: Mapping[str, int], dangling: tuple[str, ...] = (), topic_partition: TopicPartition | None = None
+) -> PartitionFiles:
+    """The files of a partition's folder, sorted by what they are. `found` has their sizes by name."""
     sizes: dict[int, dict[str, int]] = {}
-    for name in files.list_dir(path):
-        stem, dot, extension = name.partition(".")
-        offset = int(stem) if stem.isascii() and stem.isdigit() and len(stem) == 20 else None
-        suffix = dot + extension
-        if offset is not None and suffix in (LOG_FILE_SUFFIX, INDEX_FILE_SUFFIX, TIME_INDEX_FILE_SUFFIX, TXN_INDEX_FILE_SUFFIX):
-            sizes.setdefault(offset, {})[suffix] = files.size(f"{path}/{name}")
-        elif offset is not None and suffix == PRODUCER_SNAPSHOT_FILE_SUFFIX:
-            snapshots.append(offset)
+    snapshots: list[int] = []
+    others: list[str] = []
+    for name, size in found.items():
+        stem, suffix = name[:20], name[20:]
+        is_offset = len(stem) == 20 and stem.isascii() and stem.isdigit()
+        if is_offset and suffix in _SEGMENT_SUFFIXES:
+            sizes.setdefault(int(stem), {})[suffix] = size
+        elif is_offset and suffix == PRODUCER_SNAPSHOT_FILE_SUFFIX:
+            snapshots.append(int(stem))
         else:
-            other_files.append(name)
+            others.append(name)
+    segments = []
     for offset in sorted(sizes):
         if LOG_FILE_SUFFIX in sizes[offset]:
-            segments[offset] = SegmentFiles(path, offset, sizes[offset])
+            segments.append(SegmentFiles(path, offset, sizes[offset]))
         else:
-            other_files += [f"{offset:020d}{suffix}" for suffix in sizes[offset]]
-    return PartitionFiles(
-        path, topic_partition or parse_topic_partition_name(path), list(segments.values()), sorted(snapshots), sorted(other_files)
-    )
-
-
-def is_partition_dir(files: FileSystem, path: str) -> bool:
-    """Whether a folder is named `<topic>-<partition>` and holds a segment or a
-    partition.metadata.
-    """
-    try:
-        parse_topic_partition_name(path)
-    except KmirrorError:
-        return False
-    return files.is_dir(path) and any(name.endswith(LOG_FILE_SUFFIX) or name == "partition.metadata" for name in files.list_dir(path))
-
-
-def read_data_dir(files: FileSystem, path: str) -> list[PartitionFiles]:
-    """The partitions in one of a broker's log.dirs, by name; `-delete`, `-future` and `-stray`
-    folders are left out.
-    """
-    found = []
-    for name in files.list_dir(path):
-        folder = f"{path.rstrip('/')}/{name}"
-        if not name.endswith(("-delete", "-future", "-stray")) and is_partition_dir(files, folder):
-            found.append(read_partition(files, folder))
-    return sorted(found, key=lambda partition: partition.topic_partition)
-
-
-def find_partitions(files: FileSystem, path: str) -> list[PartitionFiles]:
-    """The partitions of a data dir, or the single partition if `path` is its folder.
-
-    KmirrorError if it is neither.
-    """
-    if not files.is_dir(path):
-        raise KmirrorError(f"{path} is not a directory; give a partition's folder or a broker's log.dir")
-    if is_partition_dir(files, path):
-        return [read_partition(files, path)]
-    found = read_data_dir(files, path)
-    if not found:
-        raise KmirrorError(f"{path} holds no partition: no folder named <topic>-<partition> with a .log file")
-    return found
+            others += [f"{offset:020d}{suffix}" for suffix in sizes[offset]]
+    of = topic_partition or parse_topic_partition_name(path)
+    return PartitionFiles(path, of, segments, sorted(snapshots), sorted(others), dangling)
 
 
 def read_offset_checkpoint(files: FileSystem, data_dir: str, name: str) -> dict[TopicPartition, int]:

@@ -152,8 +152,9 @@ class DirectoryLog:
         return self.partition.size
 
     def check_complete(self) -> None:
-        """KmirrorError if a segment is missing because a swap of cleaned segments was listed in the
-        middle."""
+        """KmirrorError if a segment is missing: because a swap of cleaned segments was listed in
+        the middle, or because its name has no file."""
+        self.partition.check_complete()
         name = self.partition.unfinished_swap
         if name is not None:
             raise KmirrorError(

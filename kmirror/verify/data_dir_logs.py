@@ -50,7 +50,7 @@ def open_folder(files: FileSystem, path: str) -> tuple[list[DirectoryLog], bool]
     below: dict[str, list[PartitionFiles]] = {}
     for partition in listing.partitions:
         below.setdefault(posixpath.dirname(partition.path) or ".", []).append(partition)
-    logs = [log for data_dir, inside in below.items() for log in _with_checkpoints(files, data_dir, inside)]
+    logs = [log for data_dir, inside in below.items() for log in with_checkpoints(files, data_dir, inside)]
     return logs, listing.is_one_partition
 
 
@@ -81,7 +81,8 @@ def _age(log: DirectoryLog) -> tuple[int, int]:
         return -1, -1
 
 
-def _with_checkpoints(files: FileSystem, data_dir: str, partitions: list[PartitionFiles]) -> list[DirectoryLog]:
+def with_checkpoints(files: FileSystem, data_dir: str, partitions: list[PartitionFiles]) -> list[DirectoryLog]:
+    """Returns the logs of a data dir's partitions, with what its checkpoint files say of them."""
     high_watermarks = read_offset_checkpoint(files, data_dir, HIGH_WATERMARK_CHECKPOINT_FILE_NAME)
     log_starts = read_offset_checkpoint(files, data_dir, LOG_START_OFFSET_CHECKPOINT_FILE_NAME)
     cleaned = read_offset_checkpoint(files, data_dir, CLEANER_OFFSET_CHECKPOINT_FILE_NAME)

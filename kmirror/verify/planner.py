@@ -2,8 +2,10 @@
 
 An input is a partition's folder, a folder of segments (partition 0 of a topic of that name), a
 broker's log.dir, or a folder that holds log.dirs (`cluster/node-1/data`, at most `MAX_DEPTH`
-folders deep). It is listed once, with files and sizes in one go if the file system supports that
-(object stores answer with 1,000 names per request). No request is made for a single file.
+folders deep). It is listed with files and sizes in one go if the file system supports that (object
+stores answer with 1,000 names per request), and otherwise folder by folder while a broker works in
+them (`storage.folder_listing`). A partition's folder that is named and cannot be entered, and a
+segment that is named and has no file, stay in the listing as `dangling`.
 
 A segment larger than a task is cut at batches that its offset index knows. The index is only a
 hint: at a cut there must be the header of a batch that can have the offset that the index says, or
@@ -31,16 +33,10 @@ from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.record_batch import CURRENT_MAGIC, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD
+from kmirror.storage.folder_listing import TRIES, list_folder
 from kmirror.storage.index_reader import read_offset_index
-from kmirror.storage.log_file_names import (
-    INDEX_FILE_SUFFIX,
-    LOG_FILE_SUFFIX,
-    PRODUCER_SNAPSHOT_FILE_SUFFIX,
-    TIME_INDEX_FILE_SUFFIX,
-    TXN_INDEX_FILE_SUFFIX,
-    parse_topic_partition_name,
-)
-from kmirror.storage.reader import PartitionFiles, SegmentFiles
+from kmirror.storage.log_file_names import INDEX_FILE_SUFFIX, LOG_FILE_SUFFIX, parse_topic_partition_name
+from kmirror.storage.reader import PartitionFiles, SegmentFiles, partition_files
 from kmirror.verify.slices import LogSlice
 
 T = TypeVar("T")
@@ -54,12 +50,15 @@ MAX_OFFSET: Final = (1 << 63) - 1
 _ENTRY_DTYPE: Final = np.dtype([("offset", np.int64), ("position", np.int64)])
 _NOT_A_LOG: Final = ("-delete", "-future", "-stray")
 _BATCH_START: Final = struct.Struct(">qiib")
-_SEGMENT_SUFFIXES: Final = (LOG_FILE_SUFFIX, INDEX_FILE_SUFFIX, TIME_INDEX_FILE_SUFFIX, TXN_INDEX_FILE_SUFFIX)
+
+
+NO_FILE: Final = -1
 
 
 class ListedFile(NamedTuple):
     path: str
     size: int
+    """NO_FILE for a name without a file behind it."""
 
 
 @runtime_checkable
@@ -123,8 +122,6 @@ def list_input(files: FileSystem, path: str, *, location: str | None = None) -> 
         for listed in list_tree(files, path, MAX_DEPTH):
             folders.setdefault(posixpath.dirname(listed.path), []).append(listed)
     except (FileNotFoundError, NotADirectoryError) as error:
-        if error.filename not in (None, path) and files.is_dir(path):
-            raise
         raise KmirrorError(f"{path} is not a directory; give a partition's folder, a broker's log.dir or a folder of log.dirs") from error
     here = folders.get(path, [])
     location = location or path
@@ -137,6 +134,8 @@ def list_input(files: FileSystem, path: str, *, location: str | None = None) -> 
         raise NoPartitionError(f"{path} holds no partition: neither segments nor a folder named <topic>-<partition> with a .log file")
     depth = min(folder.count("/") for folder in found)
     partitions = [_partition(folder, folders[folder]) for folder in found if folder.count("/") == depth]
+    lost = [one.path for inside in folders.values() for one in inside if one.size == NO_FILE and _partition_name(one.path) is not None]
+    partitions += [_partition(folder, [ListedFile(f"{folder}/", NO_FILE)]) for folder in lost if folder.count("/") == depth]
     partitions.sort(key=lambda one: (posixpath.dirname(one.path), one.topic_partition))
     data_dirs = dict.fromkeys(posixpath.dirname(one.path) for one in partitions)
     names = {folder: sorted(posixpath.basename(one.path) for one in folders.get(folder, [])) for folder in data_dirs}
@@ -154,18 +153,29 @@ def may_be_skipped(folder: str) -> bool:
 
 
 def _walk(files: FileSystem, path: str, depth: int) -> Iterator[ListedFile]:
-    for name in files.list_dir(path):
-        below = f"{path.rstrip('/')}/{name}"
-        if not files.is_dir(below):
-            yield ListedFile(below, files.size(below))
-        elif depth:
+    """Yields the files of a tree. A folder below `path` that is gone when its turn comes was deleted
+    or renamed by a running broker, unless the folder above still names it: then it is listed
+    again."""
+    listed = list_folder(files, path)
+    for name, size in listed.files.items():
+        yield ListedFile(f"{path.rstrip('/')}/{name}", size)
+    for name in listed.dangling:
+        yield ListedFile(f"{path.rstrip('/')}/{name}", NO_FILE)
+    waiting = [f"{path.rstrip('/')}/{name}" for name in listed.folders] if depth else []
+    for _ in range(TRIES):
+        gone = []
+        for below in waiting:
             try:
                 yield from _walk(files, below, depth - 1)
-            except FileNotFoundError:
-                continue  # a running broker has deleted or renamed it since
+            except (FileNotFoundError, NotADirectoryError):
+                gone.append(below)
             except PermissionError:
                 if not may_be_skipped(below):
                     raise
+        if not gone:
+            return
+        here = set(list_folder(files, path).folders)
+        waiting = [below for below in gone if posixpath.basename(below) in here]
 
 
 def pack(slices: Iterable[LogSlice], *, task_bytes: int = TASK_BYTES, open_cost: int = OPEN_COST_BYTES) -> list[list[LogSlice]]:
@@ -277,6 +287,12 @@ def _is_segment(path: str) -> bool:
     return path.endswith(LOG_FILE_SUFFIX) and len(stem) == 20 and stem.isascii() and stem.isdigit()
 
 
+def _partition(folder: str, found: Sequence[ListedFile], name: TopicPartition | None = None) -> PartitionFiles:
+    there = {posixpath.basename(one.path): one.size for one in found if one.size != NO_FILE}
+    dangling = tuple(posixpath.basename(one.path) for one in found if one.size == NO_FILE)
+    return partition_files(folder, there, dangling, name)
+
+
 def _holds_log(found: Sequence[ListedFile]) -> bool:
     return any(_is_segment(one.path) or one.path.endswith("/partition.metadata") for one in found)
 
@@ -295,26 +311,3 @@ def _is_log_below(path: str, folder: str) -> bool:
     log that is being deleted or moved."""
     set_aside = any(part.endswith(_NOT_A_LOG) for part in folder[len(path) :].split("/"))
     return not set_aside and _partition_name(folder) is not None
-
-
-def _partition(folder: str, found: Sequence[ListedFile], name: TopicPartition | None = None) -> PartitionFiles:
-    sizes: dict[int, dict[str, int]] = {}
-    snapshots: list[int] = []
-    others: list[str] = []
-    for one in found:
-        base = posixpath.basename(one.path)
-        stem, suffix = base[:20], base[20:]
-        is_offset = len(stem) == 20 and stem.isascii() and stem.isdigit()
-        if is_offset and suffix in _SEGMENT_SUFFIXES:
-            sizes.setdefault(int(stem), {})[suffix] = one.size
-        elif is_offset and suffix == PRODUCER_SNAPSHOT_FILE_SUFFIX:
-            snapshots.append(int(stem))
-        else:
-            others.append(base)
-    segments = []
-    for offset in sorted(sizes):
-        if LOG_FILE_SUFFIX in sizes[offset]:
-            segments.append(SegmentFiles(folder, offset, sizes[offset]))
-        else:
-            others += [f"{offset:020d}{suffix}" for suffix in sizes[offset]]
-    return PartitionFiles(folder, name or parse_topic_partition_name(folder), segments, sorted(snapshots), sorted(others))

@@ -14,7 +14,8 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.columns import batch_columns, batch_positions
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.storage.index_reader import read_offset_index, read_time_index, read_transaction_index
-from kmirror.storage.reader import SegmentReader, find_partitions, read_partition
+from kmirror.storage.reader import SegmentReader, read_partition
+from kmirror.verify.planner import list_input
 
 _ANY = TopicPartition("any", 0)
 
@@ -69,6 +70,6 @@ def test_a_data_dir_is_walked_by_partition(tmp_path: pathlib.Path) -> None:
     for name in ("b-0", "a-1", "a-1.0123456789abcdef0123456789abcdef-delete", "nothing"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "00000000000000000000.log").write_bytes(b"")
-    partitions = find_partitions(OsFileSystem(), str(tmp_path))
+    partitions = list_input(OsFileSystem(), str(tmp_path)).partitions
     assert [str(partition.topic_partition) for partition in partitions] == ["a-1", "b-0"]
-    assert [partition.topic_partition.topic for partition in find_partitions(OsFileSystem(), str(tmp_path / "b-0"))] == ["b"]
+    assert [partition.topic_partition.topic for partition in list_input(OsFileSystem(), str(tmp_path / "b-0")).partitions] == ["b"]

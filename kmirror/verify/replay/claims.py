@@ -82,8 +82,10 @@ class PartitionClaims:
     data_dir: DataDirClaims
     has_grown: bool
     """Whether a broker has appended since the folder was listed."""
-    unfinished_swap: str | None
-    """The path of a cleaned segment that has not come into its place."""
+    swaps: list[str]
+    """The paths of cleaned segments that have not come into their places."""
+    dangling: list[str]
+    """The paths of listed names without a file."""
 
     def checkpoint(self, key: str) -> int | None:
         return self.data_dir.offsets.get(key, {}).get(self.topic_partition)
@@ -113,11 +115,15 @@ def read_partition_claims(files: FileSystem, partition: PartitionFiles, data_dir
     aborted, aborted_errors = {}, {}
     for segment in partition.segments:
         if TXN_INDEX_FILE_SUFFIX in segment.sizes:
-            entries, problem = _txn_index(files, segment)
+            try:
+                entries, problem = _txn_index(files, segment)
+            except FileNotFoundError:
+                continue  # gone with its segment
             aborted[segment.base_offset] = entries
             if problem is not None:
                 aborted_errors[segment.base_offset] = problem
-    snapshots = {offset: _snapshot(files, producer_snapshot_file(partition.path, offset)) for offset in partition.snapshots}
+    read = {offset: _snapshot(files, producer_snapshot_file(partition.path, offset)) for offset in partition.snapshots}
+    snapshots = {offset: claim for offset, claim in read.items() if claim is not None}
     return PartitionClaims(
         path=partition.path,
         topic_partition=partition.topic_partition,
@@ -129,7 +135,8 @@ def read_partition_claims(files: FileSystem, partition: PartitionFiles, data_dir
         aborted_errors=aborted_errors,
         data_dir=data_dir,
         has_grown=not data_dir.at_rest and has_grown(files, partition),
-        unfinished_swap=_unfinished_swap(files, partition),
+        swaps=[path for name in partition.swaps if files.exists(path := f"{partition.path}/{name}")],
+        dangling=partition.dangling_paths,
     )
 
 
@@ -138,21 +145,19 @@ def has_grown(files: FileSystem, partition: PartitionFiles) -> bool:
     if not partition.segments:
         return False
     last = partition.segments[-1]
-    names = files.list_dir(partition.path)
-    return max((name for name in names if is_log_file(name)), default="") > posixpath.basename(last.path()) or (
-        files.exists(last.path()) and files.size(last.path()) != last.log_size
-    )
+    try:
+        newest = max((name for name in files.list_dir(partition.path) if is_log_file(name)), default="")
+        return newest > posixpath.basename(last.path()) or files.size(last.path()) != last.log_size
+    except (FileNotFoundError, NotADirectoryError):
+        return True
 
 
-def _unfinished_swap(files: FileSystem, partition: PartitionFiles) -> str | None:
-    name = partition.unfinished_swap
-    path = f"{partition.path}/{name}"
-    return path if name is not None and files.exists(path) else None
-
-
-def _snapshot(files: FileSystem, path: str) -> SnapshotClaim:
+def _snapshot(files: FileSystem, path: str) -> SnapshotClaim | None:
+    """Returns what a snapshot claims; None if a running broker has deleted it."""
     try:
         return SnapshotClaim(path, files.mtime_ms(path), read_producer_snapshot(files, path))
+    except FileNotFoundError:
+        return None
     except KmirrorError as error:
         return SnapshotClaim(path, 0, [], str(error))
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kmirror.storage.index_reader import OFFSET_INDEX_DTYPE, TIME_INDEX_DTYPE
-from kmirror.storage.log_file_names import INDEX_FILE_SUFFIX, LOG_FILE_SUFFIX, TIME_INDEX_FILE_SUFFIX
+from kmirror.storage.log_file_names import INDEX_FILE_SUFFIX, LOG_FILE_SUFFIX, TIME_INDEX_FILE_SUFFIX, offset_from_file_name
 from kmirror.verify.replay.claims import CHECKPOINTS
 from kmirror.verify.replay.indexes import IndexCheck
 from kmirror.verify.replay.log_view import LogView
@@ -69,9 +69,21 @@ def check_structure(view: LogView) -> None:
             view.found("structure", "gap", segment.path, text, segment=segment.base_offset, first_offset=expected, last_offset=first - 1)
         expected = max(expected, segment.structure.next_offset if segment.structure.batches else segment.base_offset)
     _check_log_start(view)
-    if (swap := view.claims.unfinished_swap) is not None:
-        text = "a cleaned segment is not in its place, so its records are missing here; a broker ends that at its next start"
-        view.found("structure", "swap", swap, text)
+    _check_folder(view)
+
+
+def _check_folder(view: LogView) -> None:
+    """Adds findings about names that should not be in the folder, or have no file."""
+    bases = {segment.base_offset for segment in view.claims.segments}
+    for swap in view.claims.swaps:
+        base = offset_from_file_name(swap)
+        if base in bases:
+            text = "a cleaned segment lies beside the one that it replaces; a broker that starts here puts it in that one's place, whatever is in it"
+        else:
+            text = "a cleaned segment is not in its place, so its records are missing here; a broker ends that at its next start"
+        view.found("structure", "swap", swap, text, segment=base)
+    for path in view.claims.dangling:
+        view.found("structure", "gone", path, "the folder lists this name, but no file is behind it (a broken link?)")
 
 
 def _is_cut_short(view: LogView, number: int) -> bool:

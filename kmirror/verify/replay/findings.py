@@ -40,7 +40,7 @@ class Finding(PartitionRow):
     kind: Annotated[
         str,
         "one word: corrupt, crc, order, gap, torn, count, magic, codec, name, gone, unreadable, epoch, missing, unexpected, differs, beyond_end, "
-        "wrong, size, more, step, reset_missing, hanging, superseded, swap",
+        "wrong, size, more, step, reset_missing, hanging, superseded, swap, moving",
     ]
     file: Annotated[str, "the file that is wrong, or that contradicts the log"]
     segment: Annotated[int | None, "base offset of the segment that it is about"]

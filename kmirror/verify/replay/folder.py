@@ -1,11 +1,12 @@
 """Replay of whole inputs: the tasks that read them, what a task returns, and the closing of each
 partition. There is no Spark here; an engine runs the tasks.
 
-    plan       one listing, with slices packed into tasks of about 64 MB (`verify.planner`)
+    plan       a listing, with slices packed into tasks of about 64 MB (`verify.planner`)
     run_task   the partial of each slice, neighbours merged: a few hundred bytes per segment and
                producer are sent back
     close      a partition's parts in the order of the log, merged and compared with the files
                beside the segments
+    again      the same for a log that changed meanwhile, if something was found
     timelines  the internal topics: read before the closing, because the metadata log names the
                compacted topics; compared with the logs after it
 
@@ -28,6 +29,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.storage.meta_properties import META_PROPERTIES_FILE_NAME, read_meta_properties
 from kmirror.storage.reader import PartitionFiles
 from kmirror.verify.planner import TASK_BYTES, Listing, list_input
+from kmirror.verify.replay.again import replay_until_settled
 from kmirror.verify.replay.claims import DataDirClaims, has_grown, read_data_dir_claims, read_partition_claims
 from kmirror.verify.replay.close import PRODUCER_ID_EXPIRATION_MS, close_partition
 from kmirror.verify.replay.close_compaction import close_compaction, is_compacted, key_scope
@@ -223,11 +225,13 @@ def replay_cluster(
     engine: Engine | None = None,
     wants: Callable[[TopicPartition], bool] = lambda _: True,
     known: Known | None = None,
+    pause: Callable[[], None] = lambda: None,
 ) -> ReplayTables:
     """Returns the tables of the wanted partitions. Contradictions with the internal topics are
     looked for only if all partitions are wanted.
 
-    `known` is what an earlier run kept; with None, nothing is kept for a later one.
+    `known` is what an earlier run kept; with None, nothing is kept for a later one. `pause` is
+    called before logs are read again that changed meanwhile.
     """
     data_dirs = data_dirs_of(files, listing)
     timelines = read_timelines(files, listing)
@@ -241,7 +245,8 @@ def replay_cluster(
     else:
         plan = replace(plan, tasks=plan_tasks(files, listing, wants=wants))
     engine = engine or ThisProcess()
-    closed = list(engine.replay(files, plan, settings))
+    runs = engine
+    plan, closed = replay_until_settled(files, plan, lambda part: runs.replay(files, part, settings), pause)
     if settings.read_keys:
         _look_at_keys(files, engine, listing, plan, closed, settings, known)
     tables = ReplayTables()

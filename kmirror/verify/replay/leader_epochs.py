@@ -109,6 +109,8 @@ def _claims(runs: list[EpochRun], entries: list[EpochEntry], log_start_offset: i
         is_first = number == 0 and own is not None and own.first_offset < start <= own.next_offset
         if is_first and log_start_offset in (None, start):
             continue  # the log start lies in this epoch
+        if number == 0 and own is not None and not at_rest and start > max(own.first_offset, log_start_offset or 0):
+            continue  # the log start has moved since its checkpoint was written
         if start < earliest:
             text = f"epoch {epoch} is said to begin at {start}; epoch {below[-1].epoch} goes on up to {earliest - 1}"
             yield EpochProblem("differs", start, earliest - 1, text)

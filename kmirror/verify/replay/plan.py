@@ -21,7 +21,7 @@ from typing import NamedTuple
 from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.storage.reader import PartitionFiles
-from kmirror.verify.planner import TASK_BYTES, Listing, pack_by
+from kmirror.verify.planner import MAX_OFFSET, TASK_BYTES, Listing, pack_by
 from kmirror.verify.replay.claims import DataDirClaims
 from kmirror.verify.replay.kept import Identities, KnownSegment
 from kmirror.verify.replay.partial import ReplayPartial, merge
@@ -100,12 +100,21 @@ def _pieces(
     files: FileSystem, listing: Listing, partition: PartitionFiles, known: Sequence[KnownSegment], task_bytes: int
 ) -> Iterable[Piece]:
     if not known:
-        return listing.slices(files, partition, task_bytes=task_bytes)
+        return _slices(files, listing, partition, task_bytes)
     bases = {one.base_offset for one in known}
     unknown = replace(partition, segments=[segment for segment in partition.segments if segment.base_offset not in bases])
     last = partition.segments[-1].base_offset
-    slices = (piece._replace(is_last_segment=piece.base_offset == last) for piece in listing.slices(files, unknown, task_bytes=task_bytes))
+    slices = (piece._replace(is_last_segment=piece.base_offset == last) for piece in _slices(files, listing, unknown, task_bytes))
     return sorted([*known, *slices], key=lambda piece: (piece.base_offset, piece.start))
+
+
+def _slices(files: FileSystem, listing: Listing, partition: PartitionFiles, task_bytes: int) -> list[LogSlice]:
+    """Returns the slices of a partition; whole segments if one was deleted before it could be
+    cut, which is noticed where it is read."""
+    try:
+        return list(listing.slices(files, partition, task_bytes=task_bytes))
+    except FileNotFoundError:
+        return list(listing.slices(files, partition, task_bytes=MAX_OFFSET))
 
 
 def cuts_of(partitions: Iterable[PartitionFiles]) -> dict[str, tuple[int, ...]]:

@@ -149,9 +149,10 @@ def read_timelines(files: FileSystem, listing: Listing, *, only: Iterable[str] =
         pieces: list[LogSlice] = []
         if name.topic == CLUSTER_METADATA_TOPIC_NAME:
             timelines.has_whole_metadata = bool(partition.segments) and partition.segments[0].base_offset == 0 < partition.size
-            pieces = [] if timelines.has_whole_metadata else _newest_snapshot(files, partition)
-            timelines.knows_topics = timelines.has_whole_metadata or bool(pieces)
         try:
+            if name.topic == CLUSTER_METADATA_TOPIC_NAME:
+                pieces = [] if timelines.has_whole_metadata else _newest_snapshot(files, partition)
+                timelines.knows_topics = timelines.has_whole_metadata or bool(pieces)
             for piece in (*pieces, *listing.slices(files, partition)):
                 for row in internal_rows(files, piece, partition.path):
                     timelines.add(row)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Mapping
 
+from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.record.append_origin import AppendOrigin
@@ -33,8 +34,15 @@ class Cleaning:
     batches.
     """
 
-    def __init__(self, tmp_path: pathlib.Path, topic_config: Mapping[str, str] | None = None, *, dedupe_buffer_size: int = 1 << 20) -> None:
-        self.world = StorageWorld()
+    def __init__(
+        self,
+        tmp_path: pathlib.Path,
+        topic_config: Mapping[str, str] | None = None,
+        *,
+        dedupe_buffer_size: int = 1 << 20,
+        files: FileSystem | None = None,
+    ) -> None:
+        self.world = StorageWorld(files=files)
         self.data_dir = tmp_path / "data"
         self.topic_config = {
             "cleanup.policy": "compact",

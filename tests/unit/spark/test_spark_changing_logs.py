@@ -136,14 +136,14 @@ def test_a_partition_that_is_deleted_while_the_input_is_listed_is_gone(tmp_path:
     """A broker renames a deleted partition's folder; queries of all others used to fail."""
     for number in range(3):
         write_log(tmp_path / f"t-{number}", *batches(1))
-    scandir = os.scandir
+    listdir = os.listdir
 
     def delete_and_list(path: str) -> Any:
         if path.endswith("/t-1"):
             (tmp_path / "t-1").rename(tmp_path / "t-1.0123456789abcdef0123456789abcdef-delete")
-        return scandir(path)
+        return listdir(path)
 
-    monkeypatch.setattr("kmirror.spark.files.os.scandir", delete_and_list)
+    monkeypatch.setattr("kmirror.spark.files.os.listdir", delete_and_list)
     assert sorted({row["partition"] for row in read_rows(tmp_path)}) == [0, 2]
 
 
