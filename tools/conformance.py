@@ -7,15 +7,21 @@ The items are the entries of `docs/RULES.md`. A test counts for an item when the
 its name or in its parameter's id, in any case and with any separator (`test_d3_14b_...`,
 `[D3-14b]`), or in its mark: `@pytest.mark.item("B12")`. E15 is the KIP's own test plan:
 `tests/conformance/suites.txt` names the suites that cover its items, and every test of those suites
-counts. An item passes when it has tests and all of them pass. `--missing` runs nothing and names
-the items that have no test. The tests of section F, histories, are the simulator's. The exit code
-is 0 when no item failed.
+counts. Some of them ask Apache's own program. Its jars are resolved first, if Maven is there.
+
+An item has passed when it has tests and all of them passed. It has failed when it has no test or
+one failed. Otherwise some of its tests were skipped or never ran, and the item was not looked at;
+the row says why. `--missing` runs nothing and names the items that have no test. The tests of
+section F, histories, are the simulator's. The exit code is 0 when all items passed, 1 when one
+failed, and 2 when none failed and some were not looked at.
 """
 
 from __future__ import annotations
 
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -26,13 +32,16 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SUITES = ("tests/conformance", "tests/simulation")
 RULES = ROOT / "docs" / "RULES.md"
 SUITES_OF_ITEMS = ROOT / "tests" / "conformance" / "suites.txt"
+PASSED, FAILED, NOT_LOOKED_AT = "passed", "failed", "not looked at"
+NOT_RUN = "it did not run"
 
 
 @dataclass
 class Item:
     """An entry of the rules and the outcomes of its tests.
 
-    `suites` are files and folders; all of their tests count for the item.
+    `suites` are files and folders; all of their tests count for the item. An outcome is `passed`,
+    `failed`, or the reason why the test says nothing.
     """
 
     number: str
@@ -49,9 +58,18 @@ class Item:
     def verdict(self) -> str:
         empty = [suite for suite in self.suites if not any(_is_in(suite, name) for name in self.outcomes)]
         if empty or not self.outcomes:
-            return f"failed: no test{f' in {empty[0]}' if empty else ''}"
-        failed = [name for name, outcome in self.outcomes.items() if outcome != "passed"]
-        return f"failed: {failed[0]}" if failed else "passed"
+            return f"{FAILED}: no test{f' in {empty[0]}' if empty else ''}"
+        failed = [name for name, outcome in self.outcomes.items() if outcome == FAILED]
+        if failed:
+            return f"{FAILED}: {failed[0]}"
+        silent = [(name, outcome) for name, outcome in self.outcomes.items() if outcome != PASSED]
+        if not silent:
+            return PASSED
+        name, reason = silent[0]
+        return f"{NOT_LOOKED_AT} by {len(silent)} of {len(self.outcomes)} tests: {name}: {reason}"
+
+    def is_(self, kind: str) -> bool:
+        return self.verdict.startswith(kind)
 
 
 def checklist() -> list[Item]:
@@ -96,12 +114,19 @@ class Collector:
             self.unknown += [f"{test.nodeid}: {number}" for number in marked if number not in known]
             self._shown[test.nodeid] = shown_by(self._items, test.nodeid, marked)
             for item in self._shown[test.nodeid]:
-                item.outcomes[test.nodeid] = "not run"
+                item.outcomes[test.nodeid] = NOT_RUN
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         for item in self._shown.get(report.nodeid, ()):
             if report.when == "call" or report.outcome != "passed":
-                item.outcomes[report.nodeid] = report.outcome
+                item.outcomes[report.nodeid] = _outcome(report)
+
+
+def _outcome(report: pytest.TestReport) -> str:
+    if report.outcome != "skipped":
+        return report.outcome
+    where = report.longrepr
+    return where[2].removeprefix("Skipped: ") if isinstance(where, tuple) else str(where)
 
 
 def table(items: Sequence[Item]) -> list[str]:
@@ -114,31 +139,51 @@ def table(items: Sequence[Item]) -> list[str]:
             rows += ["", section]
         tests = f"{len(item.outcomes)} test{'' if len(item.outcomes) == 1 else 's'}"
         rows.append(f"  {item.number:<8} {item.title:<86} {tests:<10} {item.verdict}")
-    passed = sum(item.verdict == "passed" for item in items)
-    return [*rows, "", f"{passed} passed, {len(items) - passed} failed"]
+    return [*rows, "", ", ".join(f"{sum(item.is_(kind) for item in items)} {kind}" for kind in (PASSED, FAILED, NOT_LOOKED_AT))]
+
+
+def exit_code(items: Sequence[Item]) -> int:
+    """0: all passed; 1: one failed; 2: none failed, but some were not looked at."""
+    if any(item.is_(FAILED) for item in items):
+        return 1
+    return 2 if any(item.is_(NOT_LOOKED_AT) for item in items) else 0
+
+
+def resolve_apaches_jars() -> None:
+    """Says what is missing; the tests that need it then say so, too."""
+    if shutil.which("mvn") is None:
+        print("Apache Kafka's jars cannot be resolved: no Maven (mvn) on the PATH")
+        return
+    done = subprocess.run([sys.executable, str(ROOT / "tools" / "kafka_jars.py")], capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(f"Apache Kafka's jars cannot be resolved: {(done.stderr or done.stdout).strip().splitlines()[-1]}")
 
 
 def main(arguments: list[str]) -> int:
     items = checklist()
     missing_only = "--missing" in arguments
     options = [argument for argument in arguments if argument != "--missing"]
+    if any(option.startswith(("-n", "--numprocesses", "--dist")) for option in options):
+        print("the outcomes are counted in one process: run it without -n, --numprocesses and --dist", file=sys.stderr)
+        return 2
     plan = ["--collect-only", "-qq"] if missing_only else ["-q"]
     suites = dict.fromkeys([*SUITES, *(suite for item in items for suite in item.suites)])
+    if not missing_only:
+        resolve_apaches_jars()
     collector = Collector(items)
     pytest.main(
-        [*(str(ROOT / suite) for suite in suites), "-m", "not interop and not foreign", "-p", "no:cacheprovider", *plan, *options],
-        plugins=[collector],
+        [*(str(ROOT / suite) for suite in suites), "-m", "not foreign", "-p", "no:cacheprovider", *plan, *options], plugins=[collector]
     )
     if collector.unknown:
         print("\n".join(f"no such item: {line}" for line in collector.unknown))
         return 1
     if missing_only:
-        missing = [item for item in items if item.verdict.startswith("failed: no test")]
+        missing = [item for item in items if item.verdict.startswith(f"{FAILED}: no test")]
         print("\n".join(f"{item.number} {item.title}" for item in missing))
         print(f"{len(missing)} of {len(items)} items have no test")
         return 1 if missing else 0
     print("\n".join(table(items)))
-    return 0 if all(item.verdict == "passed" for item in items) else 1
+    return exit_code(items)
 
 
 if __name__ == "__main__":
