@@ -78,6 +78,10 @@ class EmbeddedNode:
         self.server: KafkaServer | None = None
         self.process: NodeProcess | None = None
 
+    def __repr__(self) -> str:
+        state = f"started on {HOST}:{self.port}" if self.is_running else "not running"
+        return f"<EmbeddedNode {self.node_id}: {state}>"
+
     @property
     def log_dir(self) -> Path:
         return self.folder / "data"
@@ -128,6 +132,12 @@ class EmbeddedCluster:
     """A cluster of `brokers` nodes, the first of which is also the controller (with `processes` the
     controller is a node beside them).
 
+        with EmbeddedCluster(brokers=3, config={"min.insync.replicas": "2"}) as cluster:
+            producer = Producer(cluster.client_properties())
+            cluster.kill_node(2)
+
+    `async with` does the same on a running loop. `mirroring` switches cluster mirroring (KIP-1279)
+    on, `processes` gives each broker a process of its own.
     `config` adds Kafka broker properties, which override the defaults; `node_config` adds those of
     single nodes by their index, which override `config`. A property that no broker knows is
     refused. `super.users` is added to the cluster's own user. `folder` keeps the data, and a restart
@@ -166,6 +176,14 @@ class EmbeddedCluster:
         self._controller = EmbeddedNode(0, Path())
         self.folder = Path()
 
+    def __repr__(self) -> str:
+        count = f"{self._brokers} broker{'s' * (self._brokers != 1)}"
+        if self._loop is None:
+            return f"<EmbeddedCluster of {count}, not running>"
+        stopped = [str(node.node_id) for node in self.nodes if not node.is_running]
+        missing = f", without {', '.join(stopped)}" if stopped else ""
+        return f"<EmbeddedCluster of {count} on {self.bootstrap_servers}{missing}>"
+
     # -- what a user asks
     # -------------------------------------------------------------------------------------------
 
@@ -188,6 +206,7 @@ class EmbeddedCluster:
 
     @property
     def cluster_id(self) -> str:
+        """The id that the cluster was formatted with."""
         assert self._cluster_id is not None, "the cluster has not been started"
         return self._cluster_id
 
@@ -214,6 +233,10 @@ class EmbeddedCluster:
     # ------------------------------------------------------------------------------
 
     def start(self) -> Self:
+        """Starts all nodes and returns when they serve.
+
+        A cluster that fails to start leaves nothing running.
+        """
         self._open()
         try:
             self._call(self._start_all())

@@ -49,6 +49,8 @@ Style = Literal["librdkafka", "java"]
 class Security:
     """How the listeners are secured; there is one SASL mechanism for all.
 
+        EmbeddedCluster(security=Security.sasl_ssl({"alice": "alice-secret"}))
+
     `users` maps users to passwords (OAUTHBEARER and SSL do not use the passwords).
     """
 
@@ -57,6 +59,11 @@ class Security:
     mechanism: str = ""
     client_auth: ClientAuth = "none"
     _broker_password: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
+
+    def __repr__(self) -> str:
+        """Names the users, never their passwords."""
+        words = [self.protocol, self.mechanism, f"for {', '.join(self.users)}" if self.users else ""]
+        return f"<Security {' '.join(filter(None, words))}>"
 
     def __post_init__(self) -> None:
         if self.uses_sasl and self.mechanism not in MECHANISMS:
@@ -81,10 +88,12 @@ class Security:
 
     @property
     def uses_sasl(self) -> bool:
+        """Whether clients log in."""
         return self.protocol.startswith("SASL")
 
     @property
     def uses_tls(self) -> bool:
+        """Whether connections are encrypted."""
         return self.protocol.endswith("SSL")
 
     # The cluster's side

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
+from inspect import Parameter, Signature, signature
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from kmirror.admin import (
@@ -53,6 +54,7 @@ __all__ = [
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_SELF = Parameter("self", Parameter.POSITIONAL_ONLY)
 
 
 def _call(ask: Callable[Concatenate[AdminRequests, P], T]) -> Callable[Concatenate[AdminClient, P], T]:
@@ -62,12 +64,25 @@ def _call(ask: Callable[Concatenate[AdminRequests, P], T]) -> Callable[Concatena
     def call(admin: AdminClient, /, *arguments: P.args, **named: P.kwargs) -> T:
         return ask(admin._requests, *arguments, **named)
 
+    _, *parameters = signature(ask).parameters.values()
+    call.__signature__ = Signature([_SELF, *parameters], return_annotation=signature(ask).return_annotation)  # type: ignore[attr-defined]
     return call
 
 
 class AdminClient:
     """Talks to one cluster and owns its connections; call `close`, or use it as an async context
     manager.
+
+        from kmirror import AdminClient
+        from kmirror.runtime.asyncio_runtime import run
+
+        async def main(runtime):
+            async with AdminClient(runtime, [("127.0.0.1", 9092)]) as admin:
+                print(await admin.list_topics())
+
+        run(main)
+
+    Every call but `close` is a coroutine. In tests the fixture `kmirror_admin` does the rest.
     """
 
     def __init__(
@@ -80,10 +95,16 @@ class AdminClient:
         security: ClientSecurity = ClientSecurity.PLAINTEXT,
         controllers: bool = False,
     ) -> None:
+        self._bootstrap_servers = tuple(bootstrap_servers)
         self._client = NetworkClient(runtime, client_id, security=security)
         self._requests = AdminRequests(runtime, self._client, bootstrap_servers, timeout_ms=timeout_ms, controllers=controllers)
 
+    def __repr__(self) -> str:
+        servers = ",".join(f"{host}:{port}" for host, port in self._bootstrap_servers)
+        return f"<AdminClient {self._client.client_id!r} of {servers}>"
+
     def close(self) -> None:
+        """Closes the connections; calls that wait for an answer fail."""
         self._client.close()
 
     async def __aenter__(self) -> Self:

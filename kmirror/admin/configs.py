@@ -46,6 +46,10 @@ async def incremental_alter_configs(
     *,
     validate_only: bool = False,
 ) -> None:
+    """Changes single entries of one resource, each by SET, DELETE, APPEND or SUBTRACT.
+
+    Raises the failure; then nothing is changed.
+    """
     configs = [AlterableConfig(name=key, config_operation=operation, value=value) for key, operation, value in changes]
     resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=configs)
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)

@@ -108,6 +108,7 @@ async def describe_topic_partitions(
 async def create_topics(
     cluster: AdminRequests, topics: Iterable[NewTopic], options: RequestOptions | None = None, *, validate_only: bool = False
 ) -> TopicResults:
+    """Creates topics, or with `validate_only` checks whether they could be; returns each outcome."""
     timeout_ms = cluster.timeout(options)
     wanted = [_creatable(topic) for topic in topics]
     request = CreateTopicsRequest(topics=wanted, timeout_ms=timeout_ms, validate_only=validate_only)
@@ -116,6 +117,7 @@ async def create_topics(
 
 
 async def delete_topics(cluster: AdminRequests, names: Iterable[str], options: RequestOptions | None = None) -> TopicResults:
+    """Deletes topics by their names; returns each outcome."""
     timeout_ms = cluster.timeout(options)
     wanted = sorted(names)
     request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in wanted], topic_names=wanted, timeout_ms=timeout_ms)

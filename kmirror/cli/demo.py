@@ -32,8 +32,11 @@ from typing import Any
 from kmirror.cli.demo_cluster import DemoCluster
 from kmirror.cli.demo_report import DemoReport, print_summary, write_reports
 from kmirror.cli.demo_watch import DemoWatch
-from kmirror.cli.demo_workload import TOPICS, Workload, create_topics
+from kmirror.cli.demo_workload import TOPICS, Workload, create_topics, require_clients
+from kmirror.cli.engines import chosen_engine
+from kmirror.cli.log_diff_inputs import spark_is_installed
 from kmirror.common.errors import KmirrorError
+from kmirror.spark.java import java_program
 
 MIRROR = "dr"
 WAIT_TIMEOUT_S = 40
@@ -51,7 +54,10 @@ def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
         help="the number of records in cluster north before the mirror is created (default %(default)s)",
     )
     parser.add_argument(
-        "--engine", choices=["auto", "local", "spark"], default="spark", help="the engine that compares the logs (default %(default)s)"
+        "--engine",
+        choices=["auto", "local", "spark"],
+        default="auto",
+        help="the engine that compares the logs; auto is Spark where kmirror[spark] is installed (default %(default)s)",
     )
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the data directories of both clusters in this folder")
 
@@ -60,6 +66,8 @@ def run(command: str, options: argparse.Namespace) -> int:
     """Returns 0 if both logs are equal at the end, else 1."""
     if options.records < 1:
         raise KmirrorError(f"--records must be a number above 0, not {options.records}")
+    require_clients()
+    options.engine = comparing_engine(options.engine)
     options.output.mkdir(parents=True, exist_ok=True)
     folder = options.keep or Path(tempfile.mkdtemp(prefix="kmirror-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
@@ -68,6 +76,16 @@ def run(command: str, options: argparse.Namespace) -> int:
     finally:
         if options.keep is None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def comparing_engine(engine: str) -> str:
+    """Returns local or spark, before any cluster runs; KmirrorError if Spark cannot run here."""
+    if engine == "auto":
+        return "spark" if spark_is_installed() else "local"
+    if engine == "spark":
+        chosen_engine(engine, None, is_remote=False, size_bytes=0)
+        java_program()
+    return engine
 
 
 class Demo:

@@ -28,7 +28,12 @@ def _client_module(name: str) -> Any:
 
         return importlib.import_module(name)
     except ImportError as error:
-        raise KmirrorError("the demonstration needs librdkafka: install kmirror[clients]") from error
+        raise KmirrorError("the demonstration needs the package confluent-kafka: pip install 'kmirror[clients]'") from error
+
+
+def require_clients() -> None:
+    """KmirrorError if the clients' library is not installed."""
+    _client_module("confluent_kafka.admin")
 
 
 def create_topics(bootstrap_servers: str) -> None:

@@ -193,7 +193,7 @@ def new_event_loop(*, prefer_uvloop: bool = False) -> asyncio.AbstractEventLoop:
         try:
             import uvloop
         except ImportError:
-            _log.info("uvloop is not installed (extra: kmirror[fast]); using asyncio's loop")
+            _log.info("uvloop is not installed; using asyncio's loop")
         else:
             loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
             return loop

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
 from support.waiting import PROGRAM_S
 
 
@@ -21,6 +23,24 @@ def test_the_demonstration_ends_with_equal_logs_and_its_reports(tmp_path) -> Non
     assert {sample["state"] for sample in report["timeline"]} >= {"MIRRORING", "STOPPED"}
     page = (tmp_path / "report.html").read_text()
     assert page.count("<svg") == 2 and "http" not in page.replace("http-equiv", "")
+
+
+@pytest.mark.parametrize(
+    "missing, arguments, words",
+    [
+        ("confluent_kafka", [], "needs the package confluent-kafka: pip install 'kmirror[clients]'"),
+        ("pyspark", ["--engine", "spark"], "--engine spark needs pyspark and pyarrow; install kmirror[spark]"),
+    ],
+)
+def test_what_is_missing_is_said_before_a_cluster_starts(tmp_path: Path, missing: str, arguments: list[str], words: str) -> None:
+    """It was said after both clusters had started, or after the whole disaster."""
+    finder = f"import sys; sys.modules[{missing!r}] = None"
+    spec = "import importlib.util as u; found = u.find_spec; u.find_spec = lambda name, *a: None if name == MISSING else found(name, *a)"
+    program = f"{finder}; MISSING = {missing!r}; {spec}; from kmirror.cli.kmirror import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", program, "demo", "--output", str(tmp_path), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
+    assert done.returncode == 1 and done.stdout == "" and len(done.stderr.splitlines()) == 1, done.stdout + done.stderr
+    assert words in done.stderr
 
 
 def test_a_wrong_number_of_records_is_one_line() -> None:

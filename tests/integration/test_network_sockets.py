@@ -94,6 +94,9 @@ def test_a_listeners_buffers_are_the_systems_until_they_are_set():
 
 @pytest.mark.parametrize("uvloop", [False, True])
 def test_requests_and_responses(uvloop):
+    if uvloop:
+        pytest.importorskip("uvloop", reason="uvloop is not installed")
+
     async def main(runtime: AsyncioRuntime) -> None:
         server = await started(runtime, tiny_broker())
         client = NetworkClient(runtime, "tester")

@@ -31,7 +31,7 @@ def tracked(*patterns: str) -> list[str]:
 
 
 def test_the_public_surface_is_what_it_was() -> None:
-    assert sorted(kmirror.__all__) == ["AdminClient", "EmbeddedCluster", "Security", "__version__"]
+    assert sorted(kmirror.__all__) == ["AdminClient", "EmbeddedCluster", "KmirrorError", "Security", "__version__"]
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     tools = "acls broker-api-versions cluster configs console-consumer console-producer consumer-groups consumer-perf-test delegation-tokens delete-records"
     tools += " dump-log features get-offsets leader-election log-diff log-dirs metadata-quorum mirror-maker mirrors producer-perf-test"

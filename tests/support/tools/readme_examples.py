@@ -13,6 +13,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from kmirror.cli.demo_cluster import free_ports
@@ -42,13 +43,15 @@ def examples() -> list[Example]:
     return found
 
 
-def run_examples(chosen: list[Example], folder: pathlib.Path) -> None:
-    """Run them in one shell, in `folder`, on ports that are free; AssertionError with the end of
-    the output when one fails.
+def run_examples(chosen: list[Example], folder: pathlib.Path, *, environment: Mapping[str, str] | None = None) -> None:
+    """Run them in one shell, in `folder`, on ports that are free, with the `python` that the
+    environment's PATH finds first (default: this one); AssertionError with the end of the output
+    when one fails.
     """
     assert chosen, "no such examples"
-    binaries = pathlib.Path(sys.executable).parent
-    environment = os.environ | {"PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"}
+    if environment is None:
+        binaries = pathlib.Path(sys.executable).parent
+        environment = os.environ | {"PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"}
     ports = dict(zip(README_PORTS, map(str, free_ports(len(README_PORTS))), strict=True))
     script = ["set -eu", "trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT"]
     for index, example in enumerate(chosen):
@@ -56,7 +59,7 @@ def run_examples(chosen: list[Example], folder: pathlib.Path) -> None:
         script.append(f"echo {shlex.quote(f'== example {index} ({example.section})')}")
         if example.language == "python":
             (folder / f"example{index}.py").write_text(body)
-            script.append(f"{sys.executable} example{index}.py")
+            script.append(f"python example{index}.py")
         else:
             script.append(body)
     (folder / "readme.sh").write_text("\n".join(script))
