@@ -36,6 +36,7 @@ kinds of difference:
   compacted               one side lacks records that its cleaner removed (cleaner-offset-checkpoint, holes in batches, or superseded keys)
   not-decided             one side lacks records, and the keys that would tell a cleaner's work from a loss do not fit (TMPDIR is full)
   mirror-rule             with --mirror: B's log is not as KIP-1279 wants it
+  front-missing           with --mirror: A has records before B's log start; a failback would delete them in A, too
   group-beyond-end        a group of A or B has committed an offset behind the end of A's or B's log (folders with __consumer_offsets)
   beyond-high-watermark   a tail at or above the high watermark of the log that holds it (replication-offset-checkpoint)
 

@@ -55,6 +55,7 @@ _COLOURS: Final = {
     DifferenceKind.COMPACTED: "#7f8c8d",
     DifferenceKind.NOT_DECIDED: "#95506e",
     DifferenceKind.MIRROR_RULE: "#2c6e49",
+    DifferenceKind.FRONT_MISSING: "#78281f",
     DifferenceKind.GROUP_BEYOND_END: "#a0522d",
     DifferenceKind.BEYOND_HIGH_WATERMARK: "#34495e",
 }
@@ -64,6 +65,7 @@ _LOSSES: Final = (
     DifferenceKind.EXTRA,
     DifferenceKind.BYTES_DIFFER,
     DifferenceKind.MIRROR_RULE,
+    DifferenceKind.FRONT_MISSING,
     DifferenceKind.GROUP_BEYOND_END,
 )
 """One of these makes a partition worse than any number of other differences."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kmirror.verify.front import front_text
 from kmirror.verify.verdict import BatchFacts, Difference, DifferenceKind, LogDiffReport, LogFacts, PartitionVerdict, Status
 
 _COLOURS = {Status.EQUAL: "32", Status.DIFFERENT: "31", Status.ERROR: "35"}
@@ -54,9 +55,9 @@ def _headline(verdict: PartitionVerdict) -> str:
     if verdict.difference_counts:
         parts.append(counts_text(verdict.difference_counts))
     if verdict.left is not None and verdict.right is not None:
-        parts.append(
-            f"compared from offset {verdict.start_offset}, {verdict.bytes_compared} bytes equal, ends at {_ends(verdict.left, verdict.right)}"
-        )
+        compared = f"compared from offset {verdict.start_offset}, {verdict.bytes_compared} bytes equal"
+        ends = f"ends at {_ends(verdict.left, verdict.right)}"
+        parts.append(f"{compared}, {ends}{_begins(verdict, verdict.left, verdict.right)}")
     if verdict.ignored_counts:
         parts.append(f"not counted: {counts_text(verdict.ignored_counts)}")
     trailing = [
@@ -65,6 +66,17 @@ def _headline(verdict: PartitionVerdict) -> str:
         if log is not None and log.trailing_bytes
     ]
     return "".join(f"; {part}" for part in [*parts, *trailing]).replace(";", ",", 1) if parts or trailing else ""
+
+
+def _begins(verdict: PartitionVerdict, left: LogFacts, right: LogFacts) -> str:
+    """Returns what was not compared because only one side has it."""
+    if verdict.front is not None:
+        return f"; not compared: {front_text(verdict.front, ('in A', 'in B'))}"
+    starts = left.log_start_offset, right.log_start_offset
+    if starts[0] == starts[1]:
+        return ""
+    side = "A" if starts[0] < starts[1] else "B"
+    return f"; offsets {min(starts)} to {max(starts) - 1}, which only {side} has, were not compared"
 
 
 def _ends(left: LogFacts, right: LogFacts) -> str:

@@ -1,5 +1,9 @@
 """`kafka-mirrors --verify`: is each mirrored log a prefix of its source's, while both clusters run?
 
+What the source has before the mirror's log start counts as missing (`verify.front`), whatever
+deleted it here: a failback would delete it at the source, too. What only the mirror has there is
+told. Every verdict names the offsets of both sides.
+
 Whole batches are fetched unchanged from both clusters, from the higher log start offset to the end
 of the mirror's part of its log, and compared byte by byte (`verify.log_diff`): offsets, leader
 epochs, CRCs, producers, timestamps and all other contents. The mirror's part ends at its high
@@ -7,8 +11,8 @@ watermark. For a STOPPED partition it ends where the mirror's own leader epochs 
 last mirror epoch. In a compacted topic, what only one side's cleaner has removed or rewritten does
 not count (FEA2b), but only if a cleaner may remove it: it is a difference if one side lacks the
 newest record of a key, or the marker of a transaction that still has batches there
-(`verify.compaction_evidence`). A `--sample` does not read that far, and attributes every hole to
-the cleaner.
+(`verify.compaction_evidence`). Only the source's cleanup.policy makes a topic compacted. A `--sample` does not read that far, and attributes every hole to
+the cleaner; nor does it count records before a log start.
 
 The mirror is asked for its end before the source, so records that arrive in between are not
 differences. A partition that cannot be read to its end, because retention deleted it meanwhile or a
@@ -25,41 +29,48 @@ import argparse
 import asyncio
 import json
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from kmirror.admin.admin_client import EARLIEST_TIMESTAMP, AdminClient
 from kmirror.admin.results import ConfigResourceType, MirrorPartitionDescription
-from kmirror.cli.log_diff_text import batch_text, counts_text, offsets_text
 from kmirror.cli.mirrors_clients import MirrorClients
 from kmirror.cli.mirrors_leaderless import is_leaderless, topics_without_leader, with_leaderless
 from kmirror.cli.mirrors_source import another_cluster
 from kmirror.cli.mirrors_tables import in_order
 from kmirror.cli.mirrors_topics import of_topics, warn
+from kmirror.cli.mirrors_verify_sample import BelievedHoles, Range, sample_of
+from kmirror.cli.mirrors_verify_text import WHERE, verdict_line
 from kmirror.cli.mirrors_wait import FAILED, STOPPED, Progress, progress_bar
 from kmirror.cli.user_errors import exit_code
 from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.record.control_record import ControlRecordType
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 from kmirror.verify.compaction_evidence import CompactionEvidence
-from kmirror.verify.compared_log import ComparedLog
 from kmirror.verify.fetched_log import FetchedLog
+from kmirror.verify.front import Deletion, front_range, scan_front, why_gone, with_front
 from kmirror.verify.log_diff import DiffSettings, diff_logs
-from kmirror.verify.marker_evidence import MARKERS
-from kmirror.verify.verdict import DifferenceKind, LogDiffReport, PartitionVerdict, Status, error_verdict, make_report, to_json
+from kmirror.verify.verdict import (
+    DifferenceKind,
+    Front,
+    LogDiffReport,
+    PartitionVerdict,
+    Status,
+    error_verdict,
+    make_report,
+    to_json,
+)
 
 FETCH_SIZE_BYTES: Final = 4 << 20
 PREPARING: Final = "PREPARING"
-SAMPLE_SPAN: Final = 1_000
-"""Number of offsets compared at each place of a sample; at least one batch."""
 MAX_RETRIES: Final = 10
 RETRY_PAUSE_MS: Final = 300
 HIGH_WATERMARK_TRIES: Final = 10
 HIGH_WATERMARK_PAUSE_MS: Final = 200
-SETTINGS: Final = DiffSettings(ignored=frozenset({DifferenceKind.COMPACTED}), allow_lag=True, max_differences=1_000)
+SETTINGS: Final = DiffSettings(allow_lag=True, max_differences=1_000)
+"""For a topic whose source has no cleaner: nothing excuses a hole."""
+UNKNOWN_POLICY_SETTINGS: Final = DiffSettings(ignored=frozenset({DifferenceKind.COMPACTED}), allow_lag=True, max_differences=1_000)
 COMPACTED_SETTINGS: Final = DiffSettings(ignored=frozenset({DifferenceKind.COMPACTED}), max_differences=1_000)
 """Without `allow_lag`: the mirror is already past a record that it lacks at the end of its part."""
 
@@ -134,7 +145,7 @@ class RunState:
 
     def __init__(self) -> None:
         self.retries_left = MAX_RETRIES
-        self._known: dict[tuple[AdminClient, str], bool] = {}
+        self._configs: dict[tuple[AdminClient, str], dict[str, str] | None] = {}
         self._other_clusters: dict[str, str | None] = {}
         self._partitions: dict[tuple[AdminClient, str], int] = {}
 
@@ -159,49 +170,24 @@ class RunState:
             self._partitions[admin, topic] = len(described[topic].partitions) if topic in described else 0
         return name.partition < self._partitions[admin, topic]
 
-    async def is_compacted(self, admin: AdminClient, topic: str) -> bool:
-        if (admin, topic) not in self._known:
+    async def configs(self, admin: AdminClient, topic: str) -> dict[str, str] | None:
+        """Returns a topic's configs in effect; None if they may not be seen."""
+        if (admin, topic) not in self._configs:
             try:
                 entries = await admin.describe_configs(ConfigResourceType.TOPIC, topic)
+                found = {entry.name: entry.value or "" for entry in entries}
             except ApiException:
-                entries = []  # not permitted: then only holes show compaction
-            self._known[admin, topic] = any(entry.name == "cleanup.policy" and "compact" in (entry.value or "") for entry in entries)
-        return self._known[admin, topic]
+                found = None
+            self._configs[admin, topic] = found
+        return self._configs[admin, topic]
 
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Offsets to compare: from `start` up to the batch that holds `end - 1`."""
-
-    start: int
-    end: int
-
-
-class BelievedHoles:
-    """Evidence for a sample of a compacted topic.
-
-    Assumes that a cleaner removed whatever a log lacks below its end, also at the end of the place.
-    """
-
-    decides = True
-    undecided = None
-
-    def __init__(self, source: ComparedLog, source_end: int, mirrored_end: int) -> None:
-        self._source = source
-        self._source_end = source_end
-        self._mirrored_end = mirrored_end
-
-    def may_lack(self, log: ComparedLog, offset: int, key: bytes | None, *, is_tombstone: bool, transaction: int | None) -> bool:
-        return self._has_passed(log, offset)
-
-    def may_lack_control(self, log: ComparedLog, offset: int, key: bytes, producer_id: int) -> bool:
-        return self._has_passed(log, offset) and ControlRecordType.parse(key) in MARKERS
-
-    def is_lost(self, log: ComparedLog, offset: int, key: bytes | None, *, is_tombstone: bool, transaction: int | None) -> bool:
-        return False  # a sample does not tell
-
-    def _has_passed(self, log: ComparedLog, offset: int) -> bool:
-        return offset < (self._source_end if log is self._source else self._mirrored_end)
+    async def deletion(self, admin: AdminClient, topic: str) -> Deletion:
+        """Returns what a cluster deletes the topic's records by, as far as it may be seen."""
+        configs = await self.configs(admin, topic)
+        if configs is None:
+            return Deletion()
+        retention_ms, policy = configs.get("retention.ms"), configs.get("cleanup.policy")
+        return Deletion(None if retention_ms is None else int(retention_ms), None if policy is None else policy.split(","))
 
 
 class PartitionChecker:
@@ -250,15 +236,20 @@ class PartitionChecker:
         if not ask(self._state.has(source, name)):
             raise KmirrorError("the source does not have it")
         end = ask(self._mirrored_end(admin))
-        start = ask(log_start(admin, name))
-        source_end = end
-        if start < end:
-            start = max(start, ask(log_start(source, name)))
-            source_end = ask(self._source_end(source, end))
-        is_compacted = any(ask(self._state.is_compacted(client, name.topic)) for client in (source, admin))
+        mirror_start = ask(log_start(admin, name))
+        source_start = ask(log_start(source, name))
+        source_end = ask(self._source_end(source, end if mirror_start < end else 0))
+        start = max(mirror_start, source_start)
+        configs = ask(self._state.configs(source, name.topic))
+        policy = None if configs is None else configs.get("cleanup.policy")
+        is_compacted = policy is not None and "compact" in policy
+        settings = UNKNOWN_POLICY_SETTINGS if policy is None else SETTINGS
         offset = getattr(self._clients.options, "from")
+        begins_later = False
         if offset is not None:
-            start = max(start, offset if offset >= 0 else end + offset)
+            wanted = offset if offset >= 0 else end + offset
+            begins_later = wanted >= mirror_start
+            start = max(start, wanted)
         sample = self._clients.options.sample
         ranges = sample_of(start, end, sample) if sample is not None else [Range(start, end)]
         verdicts = []
@@ -278,11 +269,34 @@ class PartitionChecker:
             elif is_compacted:
                 found = diff_logs(left, right, COMPACTED_SETTINGS, count, self._evidence(left, source, end))
             else:
-                found = diff_logs(left, right, SETTINGS, count)
+                found = diff_logs(left, right, settings, count)
             verdicts.append(found)
             if verdicts[-1].status is not Status.EQUAL:
                 break
-        return merged(verdicts)
+        found = merged(verdicts)
+        if len(ranges) > 1:
+            found = msgspec.structs.replace(found, offsets_compared=sum(part.end - part.start for part in ranges))
+        whole = with_both_ranges(found, (source_start, source_end), (mirror_start, end))
+        is_counted = offset is None and sample is None
+        front = self._front(source, (source_start, source_end), (mirror_start, end), is_counted=is_counted)
+        return with_front(whole, front, WHERE, counts=not begins_later)
+
+    def _front(self, source: AdminClient, there: tuple[int, int], here: tuple[int, int], *, is_counted: bool) -> Front | None:
+        """Returns what only one side has before the other's log start."""
+        ask, topic, admin = self._ask, self._name.topic, self._clients.admin
+        if self._row.state == STOPPED and self._row.last_mirror_epoch < 0:
+            return None  # nothing was mirrored
+        found = front_range(there[0], here[0], here[1])
+        if found is None:
+            return None
+        if not is_counted:
+            return Front(found.only_in_left, found.start, found.end - 1, None, "not read, because of --from or --sample")
+        has, title, bounds = (source, "source", there) if found.only_in_left else (admin, "mirror", here)
+        scan = scan_front(self._log(has, title, *bounds), found)
+        lacks, where = (admin, " at the mirror") if found.only_in_left else (source, " at the source")
+        deletion = ask(self._state.deletion(lacks, topic))
+        why = why_gone(scan, deletion, where, self._clients.runtime.clock.time_ms())
+        return Front(found.only_in_left, found.start, found.end - 1, scan.record_count, why)
 
     async def _source_end(self, source: AdminClient, mirrored: int) -> int:
         """Returns the source's high watermark.
@@ -336,20 +350,6 @@ async def log_start(admin: AdminClient, name: TopicPartition) -> int:
     return (await admin.list_offsets([name], timestamp=EARLIEST_TIMESTAMP))[name]
 
 
-def sample_of(start: int, end: int, count: int) -> list[Range]:
-    """Returns `count` evenly spread places from the first to the last offset.
-
-    Returns the whole range when they would overlap.
-    """
-    span = SAMPLE_SPAN
-    if end - start <= count * span:
-        return [Range(start, end)]
-    if count == 1:
-        return [Range(end - span, end)]
-    step = (end - span - start) / (count - 1)
-    return [Range(start + round(index * step), start + round(index * step) + span) for index in range(count)]
-
-
 def merged(verdicts: list[PartitionVerdict]) -> PartitionVerdict:
     """Returns one verdict for a partition's samples.
 
@@ -360,26 +360,15 @@ def merged(verdicts: list[PartitionVerdict]) -> PartitionVerdict:
     return msgspec.structs.replace(last, start_offset=first.start_offset, bytes_compared=compared)
 
 
-def verdict_line(verdict: PartitionVerdict) -> str:
-    """`t-0: equal, offsets 0 to 41, 2211 bytes`, or the first difference."""
-    if verdict.error is not None:
-        return f"{verdict.name}: {'' if verdict.right is not None else 'could not be compared: '}{verdict.error}"
-    assert verdict.right is not None
-    end = verdict.right.log_end_offset
-    if verdict.status is Status.EQUAL:
-        extent = (
-            f"offsets {verdict.start_offset} to {end - 1}" if end > verdict.start_offset else f"nothing to compare, the log ends at {end}"
-        )
-        cleaned = verdict.ignored_counts.get(DifferenceKind.COMPACTED.value, 0)
-        rest = f", {cleaned} place(s) compacted on one side" if cleaned else ""
-        return f"{verdict.name}: equal, {extent}, {verdict.bytes_compared} bytes{rest}"
-    if not verdict.differences:
-        return f"{verdict.name}: different ({counts_text(verdict.difference_counts)})"
-    first = verdict.differences[0]
-    lines = [f"{verdict.name}: different at {offsets_text(first)}: {first.detail} ({counts_text(verdict.difference_counts)})"]
-    for side, batches in (("source", first.left), ("mirror", first.right)):
-        lines += [f"  {side}: {batch_text(batch)}" for batch in batches]
-    return "\n".join(lines)
+def with_both_ranges(verdict: PartitionVerdict, source: tuple[int, int], mirror: tuple[int, int]) -> PartitionVerdict:
+    """Returns the verdict with where each side begins and ends, not only what was compared."""
+    if verdict.left is None or verdict.right is None:
+        return verdict
+    left, right = (
+        msgspec.structs.replace(log, log_start_offset=begin, log_end_offset=end)
+        for log, (begin, end) in ((verdict.left, source), (verdict.right, mirror))
+    )
+    return msgspec.structs.replace(verdict, left=left, right=right)
 
 
 def to_json_text(report: LogDiffReport) -> str:

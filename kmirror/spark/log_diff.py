@@ -31,7 +31,7 @@ from kmirror.verify.chunk_diff import ComparedChunks
 from kmirror.verify.cluster_prints import ComparedPair, SlicePrinter, printed_slice
 from kmirror.verify.compared_log import DirectoryLog
 from kmirror.verify.log_diff import DiffSettings, diff_logs, diff_parts, diff_piece, joined
-from kmirror.verify.mirror_rules import MirroredEnd, MirroredPartition, diff_mirrored, end_or_verdict, with_problem
+from kmirror.verify.mirror_rules import MirroredEnd, MirroredPartition, diff_mirrored, end_or_verdict
 from kmirror.verify.paired_slices import PairedSlice, are_equal, cut_part, is_large, outcome_of, paired_slices, part_bytes
 from kmirror.verify.planner import TASK_BYTES, pack, pack_by
 from kmirror.verify.segment_print import SlicePrint
@@ -112,7 +112,7 @@ def _cut(
 def _outcome(pair: Pair, found: ComparedChunks, end: MirroredEnd | None) -> ComparedPair:
     if end is None:
         return ComparedPair(*pair, found, (None, None))
-    return ComparedPair(*pair, found._replace(end_offset=end.offset), (None, None), end.problem)
+    return ComparedPair(*pair, found._replace(end_offset=end.offset), (None, None), end)
 
 
 def mirrored_ends_on_spark(
@@ -149,7 +149,7 @@ def diff_parts_on_spark(
         told[index] if index in told else joined([verdict_from_json(one) for one in found if one is not None], settings.max_differences)
         for index, found in enumerate(pieces)
     ]
-    return [with_problem(one, comparison.problem, settings) for one, comparison in zip(found_of, comparisons)]
+    return [comparison.bordered(one, settings) for one, comparison in zip(found_of, comparisons)]
 
 
 def _pieces(comparison: ComparedPair) -> list[tuple[ComparedChunks, int]]:

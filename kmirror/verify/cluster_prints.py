@@ -17,11 +17,11 @@ from kmirror.verify.chunk_diff import ComparedChunks, LogPrint, compare_chunks
 from kmirror.verify.compared_log import DirectoryLog
 from kmirror.verify.diff_tables import PrintedLog
 from kmirror.verify.log_diff import DiffSettings, diff_parts
-from kmirror.verify.mirror_rules import MirroredEnd, MirroredPartition, end_or_verdict, with_problem
+from kmirror.verify.mirror_rules import MirroredEnd, MirroredPartition, end_or_verdict, with_borders
 from kmirror.verify.print_diff import facts_of
 from kmirror.verify.segment_print import PartitionPlan, SegmentPrint, SlicePrint, plan_partition, print_slice, segment_prints
 from kmirror.verify.slices import LogSlice
-from kmirror.verify.verdict import Difference, LogFacts, PartitionVerdict, error_verdict
+from kmirror.verify.verdict import LogFacts, PartitionVerdict, error_verdict
 
 KnownPrints = Mapping[str, Mapping[int, SegmentPrint]]
 """What an earlier run knew, by folder, then by base offset."""
@@ -52,12 +52,16 @@ class ComparedPair(NamedTuple):
     right: DirectoryLog
     found: ComparedChunks
     facts: tuple[LogFacts | None, LogFacts | None]
-    problem: Difference | None = None
-    """What is wrong at the end of what was mirrored."""
+    mirrored_end: MirroredEnd | None = None
+    """Where what was mirrored ends, and what is wrong at its borders."""
 
     def verdict(self, settings: DiffSettings) -> PartitionVerdict:
         """Returns the verdict, after reading the parts if there are any."""
-        return with_problem(diff_parts(self.left, self.right, self.found, settings, facts=self.facts), self.problem, settings)
+        return self.bordered(diff_parts(self.left, self.right, self.found, settings, facts=self.facts), settings)
+
+    def bordered(self, verdict: PartitionVerdict, settings: DiffSettings) -> PartitionVerdict:
+        """Returns the verdict with what is wrong at the borders of what was mirrored."""
+        return verdict if self.mirrored_end is None else with_borders(verdict, self.mirrored_end, settings)
 
 
 def plan_logs(
@@ -119,11 +123,11 @@ def compared(
     if mirrored is None:
         return ComparedPair(left, right, compare_chunks(*prints, start_offset), facts)
     if end is None:
-        known = None if mirrored.is_stopped else facts[1]
+        known = None if mirrored.is_stopped or left.log_start_offset != right.log_start_offset else facts[1]
         end = end_or_verdict(left, right, mirrored) if known is None else MirroredEnd(known.log_end_offset)
     if isinstance(end, PartitionVerdict):
         return end
-    return ComparedPair(left, right, compare_chunks(*prints, start_offset, end.offset), facts, end.problem)
+    return ComparedPair(left, right, compare_chunks(*prints, start_offset, end.offset), facts, end)
 
 
 def printed_slice(files: FileSystem, piece: LogSlice, is_deep: bool, /) -> SlicePrint | str:

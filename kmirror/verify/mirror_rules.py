@@ -10,9 +10,11 @@
 - In any other state, the mirrored point is the end of the destination's log. What the source has
   after it is not mirrored yet.
 
+- What the source has before the destination's log start, and below the mirrored point, is missing
+  at the destination's front (`front`), whatever its state is.
+
 A partition that `__mirror_state` does not mention is not mirrored, and is not compared. There is
-nothing to check in a partition that never mirrored a batch (last mirror epoch -1) or whose mirrored
-part retention has deleted.
+nothing to check in a partition that never mirrored a batch (last mirror epoch -1).
 
 The end is found first (`mirrored_end`). What is below it is compared like any two logs: whole
 (`diff_mirrored`), in pieces (`paired_slices`) or by fingerprints (`chunk_diff`), which all stop
@@ -35,10 +37,11 @@ from kmirror.storage.leader_epoch_checkpoint_file import LEADER_EPOCH_CHECKPOINT
 from kmirror.verify.chain import control_type_of, facts_of
 from kmirror.verify.chunk_diff import ComparedChunks, PartToCompare
 from kmirror.verify.compared_log import DirectoryLog
+from kmirror.verify.front import Deletion, front_range, scan_front, why_gone, with_front
 from kmirror.verify.log_diff import DiffSettings, Progress, diff_parts, no_progress
 from kmirror.verify.planner import list_input
 from kmirror.verify.replay.timelines import STATE_NAMES, read_timelines
-from kmirror.verify.verdict import Difference, DifferenceKind, PartitionVerdict, Status, error_verdict
+from kmirror.verify.verdict import Difference, DifferenceKind, Front, PartitionVerdict, Status, error_verdict
 
 MIRROR_STATE_TOPIC: Final = "__mirror_state"
 STOPPED: Final = STATE_NAMES.index("STOPPED")
@@ -55,6 +58,12 @@ class MirroredPartition(NamedTuple):
     @property
     def is_stopped(self) -> bool:
         return self.state == STOPPED
+
+    @property
+    def was_mirrored(self) -> bool:
+        """Whether any batch of it can be the source's."""
+        epoch = self.last_mirror_epoch
+        return not self.is_stopped or (epoch is not None and epoch >= 0)
 
 
 def mirrored_partitions(files: FileSystem, path: str) -> Mapping[TopicPartition, MirroredPartition]:
@@ -91,6 +100,8 @@ class MirroredEnd(NamedTuple):
     """The first offset that does not come from the source."""
     problem: Difference | None = None
     """The reset that the rules demand there is missing."""
+    front: Front | None = None
+    """What only one side has before the other's log start."""
 
 
 def mirrored_end(source: DirectoryLog, destination: DirectoryLog, mirrored: MirroredPartition) -> MirroredEnd:
@@ -98,7 +109,23 @@ def mirrored_end(source: DirectoryLog, destination: DirectoryLog, mirrored: Mirr
     epochs."""
     end = _mirrored_end(source, destination, mirrored)
     has_own_part = mirrored.is_stopped and end >= destination.log_start_offset
-    return MirroredEnd(end, _reset_problem(destination, end) if has_own_part else None)
+    problem = _reset_problem(destination, end) if has_own_part else None
+    front = mirrored_front(source, destination, end) if mirrored.was_mirrored else None
+    return MirroredEnd(end, problem, front)
+
+
+def mirrored_front(source: DirectoryLog, destination: DirectoryLog, end_offset: int) -> Front | None:
+    """Returns what only one side has of the mirrored part, because the other's log begins later.
+
+    Reads the headers there. KmirrorError or OSError if they cannot be read."""
+    found = front_range(source.log_start_offset, destination.log_start_offset, end_offset)
+    if found is None:
+        return None
+    has, lacks = (source, destination) if found.only_in_left else (destination, source)
+    scan = scan_front(has, found)
+    segments = lacks.partition.segments
+    deletion = Deletion(is_inside_segment=bool(segments) and segments[0].base_offset < found.end)
+    return Front(found.only_in_left, found.start, found.end - 1, scan.record_count, why_gone(scan, deletion, ""))
 
 
 def end_or_verdict(source: DirectoryLog, destination: DirectoryLog, mirrored: MirroredPartition) -> MirroredEnd | PartitionVerdict:
@@ -120,11 +147,16 @@ def diff_mirrored(
         return end
     parts = [PartToCompare(None, None, None, None)] if end.offset > max(source.log_start_offset, destination.log_start_offset) else []
     found = diff_parts(source, destination, ComparedChunks(parts, 0, end.offset), settings, progress)
-    return with_problem(found, end.problem, settings)
+    return with_borders(found, end, settings)
 
 
-def with_problem(verdict: PartitionVerdict, problem: Difference | None, settings: DiffSettings) -> PartitionVerdict:
-    """Returns the verdict on what was mirrored, with what is wrong at its end."""
+def with_borders(verdict: PartitionVerdict, end: MirroredEnd, settings: DiffSettings) -> PartitionVerdict:
+    """Returns the verdict on what was mirrored, with what is wrong at its front and at its end."""
+    found = with_front(verdict, end.front, ("in A", "in B"), ignored=settings.ignored)
+    return _with_problem(found, end.problem, settings)
+
+
+def _with_problem(verdict: PartitionVerdict, problem: Difference | None, settings: DiffSettings) -> PartitionVerdict:
     if problem is None:
         return verdict
     kind = problem.kind

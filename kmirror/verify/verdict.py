@@ -29,6 +29,7 @@ and if one log mirrors the other (`mirror_rules`):
 
     MIRROR_RULE            the destination's log is not as KIP-1279 wants it, whatever the source
                            has
+    FRONT_MISSING          the source has records before the destination's log start (`front`)
 
 and if the groups of a side are known (`group_rules`):
 
@@ -59,6 +60,7 @@ class DifferenceKind(StrEnum):
     COMPACTED = "compacted"
     NOT_DECIDED = "not-decided"
     MIRROR_RULE = "mirror-rule"
+    FRONT_MISSING = "front-missing"
     GROUP_BEYOND_END = "group-beyond-end"
     BEYOND_HIGH_WATERMARK = "beyond-high-watermark"
 
@@ -73,6 +75,7 @@ class DifferenceKind(StrEnum):
             "compacted": "compacted away",
             "not-decided": "not decided",
             "mirror-rule": "mirror rule",
+            "front-missing": "missing at the front",
             "group-beyond-end": "group beyond the end",
         }.get(self.value, self.value.replace("beyond-high-watermark", "beyond high watermark"))
 
@@ -160,6 +163,17 @@ class LogFacts(msgspec.Struct, frozen=True):
     """Bytes of an incomplete batch at the end: a broker was writing it, or the log was cut."""
 
 
+class Front(msgspec.Struct, frozen=True):
+    """Offsets that only one log has, because the other begins later. `record_count` is None where
+    the records were not counted."""
+
+    only_in_left: bool
+    first_offset: int
+    last_offset: int
+    record_count: int | None
+    reason: str
+
+
 class PartitionVerdict(msgspec.Struct, frozen=True):
     """Two logs of one partition. `differences` holds the first ones; `difference_counts` (kind ->
     how many) counts all."""
@@ -176,6 +190,10 @@ class PartitionVerdict(msgspec.Struct, frozen=True):
     ignored_counts: dict[str, int] = {}
     bytes_compared: int = 0
     error: str | None = None
+    offsets_compared: int | None = None
+    """How many offsets were compared, if not all from `start_offset` on."""
+    front: Front | None = None
+    """What one side has before `start_offset`, where the other has nothing; only of mirrors."""
     replicas_of: str | None = None
     """A or B, if both logs are replicas of that side; the right one is compared with the replica
     that an election would choose."""

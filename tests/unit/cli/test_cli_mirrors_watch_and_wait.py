@@ -17,7 +17,7 @@ from kmirror.admin.admin_requests import NoBrokerError
 from kmirror.admin.results import MirrorDescription, MirrorPartitionDescription
 from kmirror.cli import mirrors_wait
 from kmirror.cli.mirrors_source import SourceEnd
-from kmirror.cli.mirrors_verify import Range, sample_of
+from kmirror.cli.mirrors_verify_sample import Range, sample_of
 from kmirror.cli.mirrors_wait import Deadline, MirrorWaiter, NotFinishedError
 from kmirror.cli.mirrors_watch import CLEAR, MirrorWatch
 from kmirror.common.errors import ApiException, Errors, KmirrorError
