@@ -24,13 +24,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kmirror.spark.batch_append import append_batches
     from kmirror.spark.registration import register
     from kmirror.spark.session import spark_session
     from kmirror.spark.shuffled_write import write_log
 
-__all__ = ["register", "spark_session", "write_log"]
+__all__ = ["append_batches", "register", "spark_session", "write_log"]
 
-_LAZY = {"register": "registration", "spark_session": "session", "write_log": "shuffled_write"}
+_LAZY = {"append_batches": "batch_append", "register": "registration", "spark_session": "session", "write_log": "shuffled_write"}
 
 
 def __getattr__(name: str) -> Any:

@@ -131,8 +131,8 @@ class KafkaLogDataSource(DataSource):  # type: ignore[misc]
     @in_one_line
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         raise KmirrorError(
-            f"{NAME}: a stream cannot be written to a log.dir directly; write each micro-batch: "
-            f'writeStream.foreachBatch(lambda frame, number: frame.write.format("{NAME}").mode("append").save(path))'
+            f"{NAME}: a stream cannot be written to a log.dir directly; append each micro-batch, once even if Spark runs it again: "
+            f'writeStream.foreachBatch(append_batches("/a/log/dir", topic="t", numPartitions=3)) with kmirror.spark.append_batches'
         )
 
     @in_one_line

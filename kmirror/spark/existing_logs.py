@@ -13,6 +13,7 @@ from kmirror.spark.commit_journal import JOURNAL_FILE_NAME, TEMPORARY_FILE_NAME
 from kmirror.spark.local_writes import WritableLocalFiles
 from kmirror.spark.options import NAME
 from kmirror.spark.write_options import WriteOptions
+from kmirror.spark.written_batches import BATCHES_FILE_NAME, TEMPORARY_BATCHES_FILE_NAME
 from kmirror.storage import log_file_names
 from kmirror.storage.checkpoint_file import TEMPORARY_SUFFIX
 from kmirror.storage.clean_shutdown_file import CLEAN_SHUTDOWN_FILE_NAME
@@ -32,9 +33,16 @@ CHECKPOINT_FILES: Final = (
     HIGH_WATERMARK_CHECKPOINT_FILE_NAME,
     CLEANER_OFFSET_CHECKPOINT_FILE_NAME,
 )
-TEMPORARY_FILES: Final = tuple(name + TEMPORARY_SUFFIX for name in CHECKPOINT_FILES)
+TEMPORARY_FILES: Final = (*(name + TEMPORARY_SUFFIX for name in CHECKPOINT_FILES), TEMPORARY_BATCHES_FILE_NAME)
 """What a process that was killed while it wrote a checkpoint leaves."""
-_KEPT: Final = (META_PROPERTIES_FILE_NAME, "bootstrap.checkpoint", LOCK_FILE_NAME, JOURNAL_FILE_NAME, TEMPORARY_FILE_NAME)
+_KEPT: Final = (
+    META_PROPERTIES_FILE_NAME,
+    "bootstrap.checkpoint",
+    LOCK_FILE_NAME,
+    JOURNAL_FILE_NAME,
+    TEMPORARY_FILE_NAME,
+    BATCHES_FILE_NAME,
+)
 _NOT_A_LOG: Final = (log_file_names.DELETE_DIR_SUFFIX, log_file_names.FUTURE_DIR_SUFFIX, log_file_names.STRAY_DIR_SUFFIX)
 
 

@@ -12,8 +12,8 @@ that a killed driver left.
    (`segment.bytes`) is appended to it instead, so many small tasks do not make many small segments.
 3. `UnifiedLog` opens the new log as a broker does after a clean stop, and writes the files beside
    the segments: leader epochs, producer snapshots, `partition.metadata`.
-4. Under the log.dir's lock, a journal is written, the clean-shutdown marker is removed, folders and
-   segments are moved into place, checkpoints are written, the marker is restored, and the journal
+4. Under the log.dir's lock, a journal is written, the clean-shutdown marker is removed, a
+   micro-batch is noted (`written_batches`), folders and segments are moved into place, checkpoints are written, the marker is restored, and the journal
    is removed. An error in between undoes the moves. If the driver is killed in between, the next
    write to the log.dir undoes them (`commit_journal`). If a broker comes first, there is no marker,
    and it recovers the logs as after any crash.
@@ -39,6 +39,7 @@ from kmirror.spark.local_writes import PutOff, WritableLocalFiles, local_ports, 
 from kmirror.spark.options import NAME
 from kmirror.spark.staged_log import Piece, StagedSegment
 from kmirror.spark.write_options import WriteOptions
+from kmirror.spark.written_batches import BATCHES_FILE_NAME, has_batch, note_batch
 from kmirror.storage import log_file_names
 from kmirror.storage.clean_shutdown_file import CLEAN_SHUTDOWN_FILE_NAME, CleanShutdownFile
 from kmirror.storage.leader_epoch_checkpoint_file import LeaderEpochCheckpointFile
@@ -100,6 +101,8 @@ class LogCommit:
         log_dir = locked_log_dir(self._files, self._path)
         try:
             settle(self._files, self._path, overwrite=self._overwrite)
+            if has_batch(self._files, self._options):
+                return
             self._log_starts = log_dir.log_start_offsets.read()
             existing = self._existing()
             by_name: dict[TopicPartition, list[Piece]] = {}
@@ -274,6 +277,7 @@ class LogCommit:
         journal.write(self._files, self._path)
         try:
             marker.delete()
+            note_batch(self._files, self._options, overwrite=self._overwrite)
             if self._overwrite:
                 self._empty_checkpoints(log_dir)
             for source, destination in journal.moves:
@@ -295,7 +299,7 @@ class LogCommit:
         """Returns what is to be moved, and what is there now."""
         staging = os.path.basename(self._staging)
         journal = CommitJournal(staging)
-        for name in (*CHECKPOINT_FILES, *TEMPORARY_FILES):
+        for name in (*CHECKPOINT_FILES, *TEMPORARY_FILES, BATCHES_FILE_NAME):
             journal.keep(self._files, self._path, name)
         if self._overwrite:
             self._files.make_dirs(f"{self._staging}/{OLD}")

@@ -37,6 +37,10 @@ Options
                     overrides timestamp_type.
     leaderEpoch     overrides leader_epoch. Default: 0 for a new log, the latest epoch of a log that
                     is appended to.
+    txnAppId, txnVersion
+                    who writes, and the number of a micro-batch, as in Delta Lake: a write whose
+                    number is not above the last one of that name in the log.dir writes nothing.
+                    `kmirror.spark.append_batches` gives both.
     topicId         a topic's id, or JSON of ids by topic. Default: the id that the log.dir has for
                     the topic, else a new one.
 
@@ -61,10 +65,11 @@ serves a partition if the cluster's metadata has its topic id.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
@@ -78,10 +83,14 @@ from kmirror.spark.one_line import in_one_line
 from kmirror.spark.options import NAME
 from kmirror.spark.staged_log import Piece, TaskWriter
 from kmirror.spark.write_options import IGNORE, WriteOptions
+from kmirror.spark.written_batches import has_batch
 from kmirror.storage.log_dirs import LOCK_FILE_NAME
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass
@@ -109,6 +118,10 @@ class KafkaLogWriter(DataSourceArrowWriter):  # type: ignore[misc]
             found = partitions_in(files, options.path, names)
             if options.save_mode == IGNORE and found:
                 self._does_nothing = True
+                return
+            if has_batch(files, options):
+                self._does_nothing = True
+                _LOG.warning("kafka-log: %s has %s already; nothing is written", options.path, options.batch)
                 return
             check_save_mode(options, options.path, found)
             if overwrite:

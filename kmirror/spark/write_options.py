@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from kmirror.common.errors import ConfigError, KmirrorError
 from kmirror.common.uuid import Uuid
@@ -26,6 +26,7 @@ DEFAULT_BATCH_BYTES: Final = 256 << 10
 OPTIONS: Final = (
     *("path", "topic", "numPartitions", "compression.type", "compression.gzip.level", "compression.lz4.level", "compression.zstd.level"),
     *("batch.size", "segment.bytes", "segment.ms", "index.interval.bytes", "message.timestamp.type", "leaderEpoch", "topicId"),
+    *("txnAppId", "txnVersion"),
 )
 _HEADERS: Final = ("array<struct<key:string,value:binary>>",)
 _BYTES: Final = ("binary", "string")
@@ -72,6 +73,13 @@ def check_topic(name: str) -> None:
         raise KmirrorError(f"{NAME}: '{name}' is not a valid topic name: 1 to 249 ASCII letters, digits, '.', '_' and '-'")
 
 
+class NamedBatch(NamedTuple):
+    """A micro-batch: `txnAppId` and `txnVersion`."""
+
+    name: str
+    number: int
+
+
 @dataclass(frozen=True)
 class WriteOptions:
     """The checked options of one write. Sizes in bytes, times in ms."""
@@ -87,6 +95,7 @@ class WriteOptions:
     topic_ids: Mapping[str, Uuid] = field(default_factory=dict)
     topic_id: Uuid | None = None
     save_mode: str = ""
+    batch: NamedBatch | None = None
     log_config: LogConfig = field(default_factory=LogConfig)
 
     @classmethod
@@ -117,6 +126,7 @@ class WriteOptions:
             topic_ids=topic_ids,
             topic_id=topic_id,
             save_mode=save_mode,
+            batch=_batch(given),
             log_config=LogConfig(
                 segment_size=_number(given, "segment.bytes", LogConfig().segment_size, 1, (1 << 31) - 1) or 0,
                 segment_ms=_number(given, "segment.ms", LONG_MAX, 1, LONG_MAX) or 0,
@@ -151,6 +161,15 @@ def _local_path(given: Mapping[str, str]) -> str:
             f"{NAME}: {given['path']}: a log must be written to a disk that the driver and all executors have, because it is written in place; write it there, then copy it"
         )
     return os.path.abspath(file_system_for(given["path"])[1])
+
+
+def _batch(given: Mapping[str, str]) -> NamedBatch | None:
+    name, number = given.get("txnappid"), _number(given, "txnVersion", None, 0, LONG_MAX)
+    if name is None and number is None:
+        return None
+    if not name or number is None:
+        raise KmirrorError(f"{NAME}: options txnAppId (who writes) and txnVersion (the micro-batch's number) can only be given together")
+    return NamedBatch(name, number)
 
 
 def _codec(given: Mapping[str, str]) -> Codec:
