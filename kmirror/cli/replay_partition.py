@@ -58,9 +58,12 @@ class PartitionOutcome:
     target: str
     next_offset: int
     records: int = 0
+    records_again: int = 0
+    """How many of them were sent before, in a transaction that was lost."""
     size: int = 0
     """Bytes of the batches that were sent."""
     committed: int = 0
+    """Transactions of this partition: a recorded one counts in each partition that it wrote to."""
     aborted: int = 0
     left_open: list[int] = field(default_factory=list)
     """First offsets of transactions that were still open when the run ended.
@@ -362,6 +365,7 @@ class PartitionReplay:
         self._state.records += batch.record_count
         self._state.size += batch.size
         if self._is_redoing:
+            self.outcome.records_again += batch.record_count
             self._told(batch.record_count, batch.size, 0.0)
             return
         self._state.next_offset = batch.next_offset

@@ -19,9 +19,12 @@ from kmirror.cli.replay_pace import Schedule, parse_speed
 from kmirror.cli.replay_partition import PartitionOutcome
 from kmirror.cli.replay_plan import Plan, Selection, make_plan, missing_topics, parse_rename
 from kmirror.cli.replay_progress import Progress, rates, shown
+from kmirror.cli.replay_report import report
+from kmirror.cli.replay_run import Destination as RealDestination
 from kmirror.cli.replay_served import RecordedFiles
 from kmirror.cli.replay_source import RecordedPartition, block_bytes, blocks_from, first_time
 from kmirror.common.errors import KmirrorError
+from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.record.builder import build_batch
 from kmirror.record.compression import CompressionType
@@ -220,6 +223,24 @@ def test_progress_is_rates_and_the_worst_lag_since_it_was_shown() -> None:
         (500, 6_000_000, 0.25, 50),
     ]
     assert rates(progress, is_paced=True) == "500 records, 5.0 MB, 25 records/s, 0.25 MB/s, 0.1 s behind the schedule"
+
+
+def test_a_count_of_transactions_says_what_it_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    """40 transactions over three partitions were "120 committed"."""
+    progress = Progress(100, 0, lambda one: None, 1.0, now=lambda: 0.0)
+    partitions = [RecordedPartition("", None, one, one) for one in (TopicPartition("t", number) for number in range(3))]  # type: ignore[arg-type]
+    outcomes = [PartitionOutcome(f"t-{number}", f"t-{number}", 9, committed=40, aborted=1, is_complete=True) for number in range(3)]
+    report(progress, outcomes, Plan(partitions), RealDestination("b:1"), as_json=False)
+    assert "transactions, one for each partition that a recorded one wrote to: 120 committed, 3 aborted\n" in capsys.readouterr().out
+    outcomes[0].records_again, outcomes[0].left_open = 7, [5]
+    report(progress, outcomes, Plan(partitions), RealDestination("b:1"), as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2] == "7 of these records were sent again, because the destination had ended their transaction"
+    assert lines[-1].endswith("120 committed, 3 aborted, 1 of them open where the recording ends")
+    report(progress, outcomes, Plan(partitions), RealDestination("b:1"), as_json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert found["transactions"] == {"committed": 120, "aborted": 3, "open_at_the_end": 1, "counted_per": "partition"}
+    assert [one["records_again"] for one in found["partitions"]] == [7, 0, 0]
 
 
 def test_progress_is_lines_elsewhere_and_json_if_asked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
