@@ -11,6 +11,8 @@ one run:
                         leader's, which would notice, too (C36b)
     min_isr             acks=all needs min.insync.replicas in the ISR
     epoch_fencing       coordinator and partitions refuse a transactional producer of an older epoch
+    old_records         a producer is not idle while it writes, nor soon after a restart, however
+                        old its records are
     last_stable_offset  read_committed ends before the first open transaction
 """
 
@@ -36,6 +38,8 @@ from kmirror.sim.mirror_ablations import MIRROR_REPLACEMENTS, Replacement, from_
 from kmirror.storage import log_segment_recovery
 from kmirror.storage.log_offsets import LogOffsets
 from kmirror.storage.producer_append_info import ProducerAppendInfo
+from kmirror.storage.producer_state_entry import ProducerStateEntry
+from kmirror.storage.producer_state_manager import ProducerStateManager
 
 
 def safeguard_names() -> list[str]:
@@ -130,6 +134,17 @@ def _any_sequence_appends(check: Any) -> Any:
     return lambda self, producer_epoch, base_sequence, offset: None
 
 
+def _idle_by_its_records(is_expired: Any) -> Any:
+    def ask(self: ProducerStateManager, now_ms: int, entry: ProducerStateEntry) -> bool:
+        return now_ms - entry.last_timestamp >= self.config.producer_id_expiration_ms
+
+    return ask
+
+
+def _never_freshly_loaded(is_freshly_loaded: Any) -> Any:
+    return lambda self, now_ms: False
+
+
 def _the_high_watermark(last_stable_offset: Any) -> Any:
     return lambda offsets: offsets.fetch_high_watermark_metadata()
 
@@ -143,6 +158,10 @@ _REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
         (TransactionCoordinatorShard, "_of_producer", _any_epoch_adds),
         (ProducerAppendInfo, "_check_producer_epoch", _any_epoch_appends),
         (ProducerAppendInfo, "_check_sequence", _any_sequence_appends),
+    ],
+    "old_records": [
+        (ProducerStateManager, "_is_expired", _idle_by_its_records),
+        (ProducerStateManager, "_is_freshly_loaded", _never_freshly_loaded),
     ],
     "last_stable_offset": [(LogOffsets, "fetch_last_stable_offset_metadata", _the_high_watermark)],
     **MIRROR_REPLACEMENTS,

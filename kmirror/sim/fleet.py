@@ -190,6 +190,7 @@ def _shared(controller: str, brokers: int) -> dict[str, str]:
         "share.coordinator.state.topic.min.isr": str(min(MIN_ISR, brokers)),
         **SMALL,
         "transaction.partition.verification.enable": "true",
+        "producer.id.expiration.check.interval.ms": "30000",
         **BRISK,
     }
 

@@ -192,12 +192,17 @@ def produce_request(partition: TopicPartition, records: bytearray, *, transactio
 class FleetProducer:
     """Writes to random partitions while `writing` is true."""
 
-    def __init__(self, client: FleetClient, partitions: Sequence[TopicPartition], history: History, *, idempotent: bool) -> None:
+    def __init__(
+        self, client: FleetClient, partitions: Sequence[TopicPartition], history: History, *, idempotent: bool, records_age_ms: int = 0
+    ) -> None:
         self.writing = True
+        self.last_sent: tuple[TopicPartition, bytes] | None = None
+        """The newest batch."""
         self._client = client
         self._partitions = list(partitions)
         self._history = history
         self._idempotent = idempotent
+        self._records_age_ms = records_age_ms
         self._pace = Pace(15, 90)
         self._number = 0
         self._producer: tuple[int, int] | None = None
@@ -218,6 +223,7 @@ class FleetProducer:
             return False
         values = self._values()
         records = self._batch(partition, values)
+        self.last_sent = (partition, bytes(records))
         for _ in range(TRIES):
             error, base_offset = await self._send(partition, bytearray(records))
             if error is Errors.NONE or error is Errors.DUPLICATE_SEQUENCE_NUMBER:
@@ -234,6 +240,14 @@ class FleetProducer:
             await self._client.retry_pause()
         self._producer = None
         return False
+
+    async def send_again(self) -> None:
+        """Sends the newest batch again until a broker takes it, as if its answer had been lost."""
+        assert self.last_sent is not None, "nothing was sent"
+        partition, records = self.last_sent
+        while (await self._send(partition, bytearray(records)))[0] not in (Errors.NONE, Errors.DUPLICATE_SEQUENCE_NUMBER):
+            self._client.forget(partition)
+            await self._client.retry_pause()
 
     async def _send(self, partition: TopicPartition, records: bytearray) -> tuple[Errors | None, int]:
         """Returns the error, or None if there was no answer, and the base offset."""
@@ -257,7 +271,7 @@ class FleetProducer:
         return tuple(f"{self._client.name}/{number}".encode() for number in range(first, self._number))
 
     def _batch(self, partition: TopicPartition, values: tuple[bytes, ...]) -> bytearray:
-        records = records_of(values, self._client.runtime.clock.time_ms(), marks_odd=self._client.marks_odd)
+        records = records_of(values, self._client.runtime.clock.time_ms() - self._records_age_ms, marks_odd=self._client.marks_odd)
         if self._producer is None:
             return build_batch(records, base_offset=0)
         producer_id, producer_epoch = self._producer

@@ -48,9 +48,9 @@ class FleetCrowd:
         client.marks_odd = self.marks_odd
         return client
 
-    def start_producer(self, *, idempotent: bool) -> FleetProducer:
+    def start_producer(self, *, idempotent: bool, records_age_ms: int = 0) -> FleetProducer:
         client = self.client("idempotent" if idempotent else "plain")
-        producer = FleetProducer(client, self.partitions, self._stage.history, idempotent=idempotent)
+        producer = FleetProducer(client, self.partitions, self._stage.history, idempotent=idempotent, records_age_ms=records_age_ms)
         self.writers.append(producer)
         self._stage.clients.spawn(producer.run(), name="producer")
         return producer

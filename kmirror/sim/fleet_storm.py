@@ -1,7 +1,8 @@
 """The histories of one fleet: three brokers and a controller with all kinds of clients and faults.
 At the end everything heals, and all rules of `fleet_checkers` must hold.
 
-    clients   a plain and an idempotent producer and two transactional ids write to a topic of RF 3 and min.insync.replicas 2;
+    clients   a plain and an idempotent producer (of new records, or of some that are two days old)
+              and two transactional ids write to a topic of RF 3 and min.insync.replicas 2;
               successors fence transactional producers, which live on as zombies; readers use both isolation levels; members of a
               KIP-848 group come, go and crash
     faults    crashes, power cuts, network partitions, connection resets, pauses
@@ -12,10 +13,17 @@ Which faults may coincide is said in `sim.fleet`.
 
 from __future__ import annotations
 
+from typing import Final
+
 from kmirror.sim.faults import FaultRates
 from kmirror.sim.fleet_checkers import check_fleet
 from kmirror.sim.fleet_stage import FleetStage
 from kmirror.sim.run import HistoryFunction, Setting
+
+TWO_DAYS_MS: Final = 2 * 86_400_000
+CHECKED_MS: Final = 35_000
+"""Longer than the delay of the log manager's first tasks, and than the interval of the checks for
+idle producers (`sim.fleet`)."""
 
 
 async def brokers(stage: FleetStage) -> None:
@@ -23,8 +31,8 @@ async def brokers(stage: FleetStage) -> None:
     everything that was acknowledged is there in the end.
     """
     await stage.open(stage.between(1, 3))
-    for idempotent in (False, True):
-        stage.crowd.start_producer(idempotent=idempotent)
+    stage.crowd.start_producer(idempotent=False)
+    stage.crowd.start_producer(idempotent=True, records_age_ms=stage.chance(50) * TWO_DAYS_MS)
     stage.crowd.start_readers(False, True)
     for transactional_id in ("pay", "ship")[: stage.between(1, 2)]:
         stage.crowd.start_transactions(transactional_id)
@@ -108,6 +116,26 @@ async def successors(stage: FleetStage) -> None:
     await stage.heal()
 
 
+async def old_records(stage: FleetStage) -> None:
+    """A producer of records that are two days old sends a batch again: after the brokers were
+    killed, and after the checks for idle producers that follow.
+    """
+    await stage.open(1)
+    producer = stage.crowd.start_producer(idempotent=True, records_age_ms=TWO_DAYS_MS)
+    await stage.until("the producer has written", lambda: producer.last_sent is not None)
+    await stage.sleep_ms(400)
+    stage.crowd.write(writing=False)
+    await stage.sleep_ms(1_500)
+    for server in stage.fleet.brokers.values():
+        server.crash()
+        server.start()
+        await server.wait_started()
+    for pause_ms in (0, CHECKED_MS, CHECKED_MS):
+        await stage.sleep_ms(pause_ms)
+        await producer.send_again()
+    await stage.heal()
+
+
 CALM = Setting(FleetStage, check_fleet)
 STORM = Setting(FleetStage, check_fleet, FaultRates.storm(node_pause=2, min_pause_ms=200, max_pause_ms=1_000))
 FLEET_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
@@ -116,4 +144,5 @@ FLEET_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     "lone_leader": (lone_leader, CALM),
     "deposed_leader": (deposed_leader, CALM),
     "successors": (successors, CALM),
+    "old_records": (old_records, CALM),
 }

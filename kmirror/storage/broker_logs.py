@@ -25,6 +25,11 @@ class BrokerLogs:
     def all(self) -> list[UnifiedLog]:
         return [*self.current.values(), *self.future.values()]
 
+    def has(self, log: UnifiedLog) -> bool:
+        """Whether a log is current or future, not removed or being removed."""
+        key = log.topic_partition
+        return self.current.get(key) is log or self.future.get(key) is log
+
     def of_topic(self, topic: str, partitions: Iterable[int]) -> list[UnifiedLog]:
         """The logs of these partitions, future ones included. They are looked up by name, because a
         broker has many more logs than a topic.

@@ -266,8 +266,7 @@ class LogManager:
         log = self._logs.current.get(topic_partition)
         if log is None:
             log = self.factory.create(topic_partition, topic_id, is_new=is_new, target_directory_id=target_directory_id)
-            if log.is_deferred:
-                self.tasks.add_idle_log(log)
+            self.tasks.add(log)
         if log.topic_id is None and topic_id is not None:
             log.assign_topic_id(topic_id)
         if topic_id is not None and log.topic_id != topic_id:
@@ -300,7 +299,9 @@ class LogManager:
         """Creates an empty log beside the current one, in `log_dir`; KAFKA_STORAGE_ERROR while any
         directory is offline.
         """
-        return self.factory.create_future(topic_partition, log_dir, topic_id=topic_id)
+        log = self.factory.create_future(topic_partition, log_dir, topic_id=topic_id)
+        self.tasks.add(log)
+        return log
 
     def replace_current_with_future_log(self, topic_partition: TopicPartition) -> None:
         """Makes the future log the current one; the old one is deleted later.

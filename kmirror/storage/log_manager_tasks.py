@@ -10,7 +10,7 @@ is done in small pieces, so that other work on the loop gets its turn in between
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from kmirror.storage.broker_logs import BrokerLogs
@@ -48,9 +48,10 @@ class LogManagerTasks:
         self._removal = removal
         self._failures = failures
         self._idle_logs: deque[UnifiedLog] = deque()
-        self._is_stopped = False
+        self._is_started = self._is_stopped = False
 
     def start(self) -> None:
+        self._is_started = True
         config, checkpoints = self._settings.config, self._checkpoints
         self._every("kafka-log-retention", self.cleanup_logs, config.retention_check_interval_ms)
         self._every("kafka-log-flusher", self.flush_dirty_logs, config.flush_check_interval_ms)
@@ -60,13 +61,20 @@ class LogManagerTasks:
         self._every(
             "kafka-log-start-offset-checkpoint", checkpoints.write_log_start_offsets, config.flush_start_offset_checkpoint_interval_ms
         )
-        self._every("PeriodicProducerExpirationCheck", self.remove_expired_producers, config.producer_id_expiration_check_interval_ms)
+        self._check_producers_after_an_interval(self._logs.all())
         self._every("log-dir-failures", self._failures.handle_reported, FAILURE_CHECK_MS, initial_delay_ms=FAILURE_CHECK_MS)
         self._ports.scheduler.schedule_once("kafka-delete-logs", self._delete_logs_and_reschedule, config.initial_task_delay_ms)
 
     def stop(self) -> None:
         """Stops all tasks, also those that are scheduled already."""
         self._is_stopped = True
+
+    def add(self, log: UnifiedLog) -> None:
+        """Takes on a log that has just been created."""
+        if self._is_started:
+            self._check_producers_after_an_interval([log])
+        if log.is_deferred:
+            self._add_idle_log(log)
 
     def _every(self, name: str, task: Callable[[], object], period_ms: int, *, initial_delay_ms: int | None = None) -> None:
         if period_ms >= NEVER_MS:
@@ -85,7 +93,7 @@ class LogManagerTasks:
 
     # topic ids of idle logs
 
-    def add_idle_log(self, log: UnifiedLog) -> None:
+    def _add_idle_log(self, log: UnifiedLog) -> None:
         """Queues a log whose topic id is to be written soon. A few are written at a time, because
         one request may create thousands of logs.
         """
@@ -122,9 +130,30 @@ class LogManagerTasks:
             if now_ms - log.local_log.last_flush_time_ms >= log.config.flush_ms:
                 guarded(self._ports.log_dir_failures, log, log.flush)
 
-    def remove_expired_producers(self) -> None:
+    def _check_producers_after_an_interval(self, opened: list[UnifiedLog]) -> None:
+        """Checks logs that were opened together from time to time, for the first time when they
+        have been open for an interval.
+
+        Kafka's `UnifiedLog` schedules its check in the same way. A check soon after the start would
+        forget producers whose records carry old timestamps, and they may be about to send a batch
+        again.
+        """
+        period_ms = self._settings.config.producer_id_expiration_check_interval_ms
+        if not opened or period_ms >= NEVER_MS:
+            return
+
+        def run() -> None:
+            kept = [] if self._is_stopped else [log for log in opened if self._logs.has(log)]
+            try:
+                self.remove_expired_producers(kept)
+            finally:
+                self._check_producers_after_an_interval(kept)
+
+        self._ports.scheduler.schedule_once("PeriodicProducerExpirationCheck", run, period_ms)
+
+    def remove_expired_producers(self, logs: Iterable[UnifiedLog]) -> None:
         now_ms = self._ports.clock.time_ms()
-        for log in self._logs.all():
+        for log in logs:
             log.producer_state_manager.remove_expired_producers(now_ms)
 
     # deleted logs

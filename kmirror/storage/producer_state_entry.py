@@ -56,7 +56,15 @@ class CompletedTxn(NamedTuple):
 class ProducerStateEntry:
     """The state of one producer id (Kafka's `ProducerStateEntry`)."""
 
-    __slots__ = ("batches", "coordinator_epoch", "current_txn_first_offset", "last_timestamp", "producer_epoch", "producer_id")
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "current_txn_first_offset",
+        "last_append_ms",
+        "last_timestamp",
+        "producer_epoch",
+        "producer_id",
+    )
 
     def __init__(
         self,
@@ -72,6 +80,8 @@ class ProducerStateEntry:
         self.producer_epoch = producer_epoch
         self.coordinator_epoch = coordinator_epoch
         self.last_timestamp = last_timestamp
+        self.last_append_ms = NO_TIMESTAMP
+        """When this broker last took something from the producer. A snapshot does not store it."""
         self.current_txn_first_offset = current_txn_first_offset
         self.batches: deque[BatchMetadata] = deque(() if batch is None else (batch,), maxlen=NUM_BATCHES_TO_RETAIN)
 

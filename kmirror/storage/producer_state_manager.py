@@ -6,9 +6,16 @@ transaction. *Ongoing transactions*, by first offset: they hold back the last st
 at the high watermark must still treat them as undecided.
 
 The state is a function of the log. Snapshots of it lie beside the segments, so that a restart need
-not read the whole log. A snapshot is named after the first offset that it does not include. Idle
-producers expire when their removal is requested, and when a snapshot is loaded, so the loaded state
-depends on the clock.
+not read the whole log. A snapshot is named after the first offset that it does not include.
+
+Idle producers expire when their removal is requested. Kafka judges them by the timestamps of their
+records, and does so when it loads a snapshot, too. A backfill, a copy or a replay writes records
+that are older than producer.id.expiration.ms from the start. Kafka forgets its producer at each
+check and at each restart, and then a batch that is sent again is appended twice. Here a producer is
+idle when both its records and its last append are old. A snapshot does not tell when its producers
+were last heard of. So what Kafka forgets while or soon after it loads a snapshot is *remembered*
+here for ten minutes: a batch that is sent again is recognised, and the producer is back with its
+next batch. Snapshots are written without it, as Kafka's are.
 
 A MIRROR_PID_RESET control record (KIP-1279) empties all three at its place in the log, because the
 records before it came from another cluster's producers. It is applied wherever batches are: on
@@ -40,6 +47,8 @@ from kmirror.storage.producer_state_entry import CompletedTxn, ProducerStateEntr
 
 log = logging.getLogger(__name__)
 LATE_TRANSACTION_BUFFER_MS: Final = 300_000
+GRACE_AFTER_LOADING_MS: Final = 600_000
+"""Longer than producers go on sending a batch again (delivery.timeout.ms is two minutes)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +93,21 @@ class ProducerStateManager:
         self._last_map_offset = 0
         self._last_snapshot_offset = 0
         self._unsynced_snapshots: list[int] = []
+        self._loaded_ms: int | None = None
+        """When the state was last loaded from a snapshot."""
+        self._remembered: dict[int, ProducerStateEntry] = {}
+        """Producers that Kafka would have forgotten."""
 
     # state
     @property
     def active_producers(self) -> dict[int, ProducerStateEntry]:
+        """As Kafka's; the cleaner keeps their last batches."""
         return self._producers
+
+    @property
+    def known_producers(self) -> dict[int, ProducerStateEntry]:
+        """The active ones and those that are remembered."""
+        return {**self._remembered, **self._producers} if self._remembered else self._producers
 
     @property
     def producer_id_count(self) -> int:
@@ -113,7 +132,7 @@ class ProducerStateManager:
         return [self._unreplicated[offset] for offset in sorted(self._unreplicated)]
 
     def last_entry(self, producer_id: int) -> ProducerStateEntry | None:
-        return self._producers.get(producer_id)
+        return self._producers.get(producer_id) or self._remembered.get(producer_id)
 
     @property
     def first_unstable_offset(self) -> LogOffsetMetadata | None:
@@ -134,7 +153,7 @@ class ProducerStateManager:
 
     # appends
     def prepare_update(self, producer_id: int, origin: AppendOrigin) -> ProducerAppendInfo:
-        current = self._producers.get(producer_id) or ProducerStateEntry(producer_id)
+        current = self.last_entry(producer_id) or ProducerStateEntry(producer_id)
         return ProducerAppendInfo(self.topic_partition, producer_id, current, origin, self._verification_states.get(producer_id))
 
     def prepare_update_after_reset(self, producer_id: int, origin: AppendOrigin) -> ProducerAppendInfo:
@@ -143,11 +162,15 @@ class ProducerStateManager:
 
     def update(self, append_info: ProducerAppendInfo) -> None:
         assert append_info.producer_id >= 0, ("update without a producer id", append_info.producer_id, self.topic_partition)
-        current = self._producers.get(append_info.producer_id)
-        if current is not None:
-            current.update(append_info.updated_entry)
+        current = self.last_entry(append_info.producer_id)
+        if current is None:
+            current = append_info.updated_entry
         else:
-            self._add_producer(append_info.updated_entry)
+            current.update(append_info.updated_entry)
+        if append_info.producer_id not in self._producers:
+            self._remembered.pop(append_info.producer_id, None)
+            self._add_producer(current)
+        current.last_append_ms = self._clock.time_ms()
         for transaction in append_info.started_transactions:
             self._add_ongoing(transaction)
         for first_offset in append_info.lost_transactions:
@@ -209,6 +232,7 @@ class ProducerStateManager:
 
     def _clear(self) -> None:
         self._producers.clear()
+        self._remembered.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
         self._update_oldest_txn_timestamp()
@@ -233,13 +257,24 @@ class ProducerStateManager:
     # time, high watermark, log start
     def remove_expired_producers(self, now_ms: int) -> None:
         for producer_id in [producer_id for producer_id, entry in self._producers.items() if self._is_expired(now_ms, entry)]:
-            del self._producers[producer_id]
+            self._forget(self._producers.pop(producer_id), now_ms)
+        if not self._is_freshly_loaded(now_ms):
+            self._remembered.clear()
         limit = now_ms - self.config.producer_id_expiration_ms
         for producer_id in [producer_id for producer_id, entry in self._verification_states.items() if entry.timestamp <= limit]:
             del self._verification_states[producer_id]
 
+    def _forget(self, entry: ProducerStateEntry, now_ms: int) -> None:
+        if self._is_freshly_loaded(now_ms):
+            self._remembered[entry.producer_id] = entry
+
+    def _is_freshly_loaded(self, now_ms: int) -> bool:
+        grace_ms = min(GRACE_AFTER_LOADING_MS, self.config.producer_id_expiration_ms)
+        return self._loaded_ms is not None and now_ms - self._loaded_ms < grace_ms
+
     def _is_expired(self, now_ms: int, entry: ProducerStateEntry) -> bool:
-        return entry.current_txn_first_offset is None and now_ms - entry.last_timestamp >= self.config.producer_id_expiration_ms
+        last_ms = max(entry.last_timestamp, entry.last_append_ms)
+        return entry.current_txn_first_offset is None and now_ms - last_ms >= self.config.producer_id_expiration_ms
 
     def on_high_watermark_updated(self, high_watermark: int) -> None:
         if self._unreplicated:
@@ -286,8 +321,11 @@ class ProducerStateManager:
                 log.warning("Failed to load producer snapshot: %s", error)
                 self._remove_and_delete_snapshot(offset)
                 continue
+            self._loaded_ms = now_ms
             for entry in entries:
-                if not self._is_expired(now_ms, entry):
+                if self._is_expired(now_ms, entry):
+                    self._forget(entry, now_ms)
+                else:
                     self.load_producer_entry(entry)
             self._last_snapshot_offset = self._last_map_offset = offset
             self._update_oldest_txn_timestamp()

@@ -13,12 +13,13 @@ from kmirror.sim.fleet_storm import FLEET_HISTORIES
 from kmirror.sim.histories.registry import run_named
 
 SWEEP = range(12)
-NAMED = ["brokers_calm", "lone_leader", "deposed_leader", "successors"]
+NAMED = ["brokers_calm", "lone_leader", "deposed_leader", "successors", "old_records"]
 TRIES = range(1, 9)
 ABLATIONS = [
     ("min_isr", "lone_leader", "acknowledged"),
     ("epoch_truncation", "deposed_leader", "isr"),
     ("epoch_fencing", "successors", "zombies"),
+    ("old_records", "old_records", "duplicates"),
     ("last_stable_offset", "successors", "reads"),
 ]
 

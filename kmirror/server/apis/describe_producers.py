@@ -56,7 +56,7 @@ def _describe(apis: KafkaApis, topic_partition: TopicPartition) -> PartitionResp
     except ApiException as error:
         is_unknown = error.error is Errors.UNKNOWN_TOPIC_OR_PARTITION
         return _failed(topic_partition.partition, error.error, _unknown_text(apis, topic_partition) if is_unknown else error.message)
-    entries = log.producer_state_manager.active_producers
+    entries = log.producer_state_manager.known_producers
     return PartitionResponse(partition_index=topic_partition.partition, active_producers=[_producer(entry) for entry in entries.values()])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import re
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 
 import pytest
 from support.brokers.descriptor_doubles import open_files_below
@@ -513,10 +514,11 @@ def test_a_disk_error_while_loading_costs_one_directory(tmp_path: pathlib.Path) 
 
 def test_a_periodic_task_that_failed_once_never_came_again(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     manager = broker.manager(start=False)
+    manager.get_or_create_log(T0, topic_id=ID, is_new=True)
     ran: list[str] = []
 
-    def failing(name: str) -> Callable[[], int]:
-        def task() -> int:
+    def failing(name: str) -> Callable[..., int]:
+        def task(*_: object) -> int:
             ran.append(name)
             raise ApiException(Errors.UNKNOWN_SERVER_ERROR, "once")
 
@@ -531,7 +533,7 @@ def test_a_periodic_task_that_failed_once_never_came_again(broker: Broker, monke
     for name, owner in tasks.items():
         monkeypatch.setattr(owner, name, failing(name))
     manager.start_tasks()
-    pending = sorted(broker.world.scheduler.pending)
+    pending = sorted(set(broker.world.scheduler.pending) - {"flush-metadata-file"})
     for _ in range(50):
         try:
             broker.world.scheduler.advance(manager.settings.config.initial_task_delay_ms)
@@ -539,3 +541,64 @@ def test_a_periodic_task_that_failed_once_never_came_again(broker: Broker, monke
             continue
     assert set(ran) == set(tasks)
     assert sorted(broker.world.scheduler.pending) == pending, "each is there again"
+
+
+FIRST_RUNS_OF_KAFKA = {
+    "kafka-log-retention": (30_000, 300_000),
+    "kafka-recovery-point-checkpoint": (30_000, 60_000),
+    "kafka-log-start-offset-checkpoint": (30_000, 60_000),
+    "kafka-delete-logs": (30_000, 60_000),
+    "PeriodicProducerExpirationCheck": (600_000, 600_000),
+}
+"""When Kafka 4.3 runs its periodic tasks with its default properties, in ms: the first time after
+the start, and again."""
+OUR_OWN_TASKS = {"log-dir-failures", "flush-metadata-file"}
+
+
+def test_each_periodic_task_runs_first_when_kafkas_does(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, scheduler = broker.world.clock, broker.world.scheduler
+    started_ms, runs = clock.now_ms, dict[str, list[int]]()
+    schedule_once = scheduler.schedule_once
+
+    def watched(name: str, fn: Callable[[], None], delay_ms: int) -> None:
+        def run() -> None:
+            runs.setdefault(name, []).append(clock.now_ms - started_ms)
+            fn()
+
+        schedule_once(name, run, delay_ms)
+
+    monkeypatch.setattr(scheduler, "schedule_once", watched)
+    manager = broker.manager(start=False)
+    manager.get_or_create_log(T0, topic_id=ID, is_new=True)
+    manager.start_tasks()
+    scheduler.advance(1_200_000)
+    firsts = {
+        name: (times[0], *(after - before for before, after in pairwise(times[:2])))
+        for name, times in runs.items()
+        if name not in OUR_OWN_TASKS
+    }
+    assert firsts == FIRST_RUNS_OF_KAFKA
+
+
+def test_the_producers_of_a_log_were_checked_by_the_clock_of_the_manager(broker: Broker) -> None:
+    """Each log is checked when it has been open for an interval, as in Kafka."""
+    manager = broker.manager()
+    broker.world.scheduler.advance(400_000)
+    log = manager.get_or_create_log(T0, topic_id=ID, is_new=True)
+    old_ms = broker.world.clock.now_ms - 2 * 86_400_000
+    log.append_as_leader(build_batch([Record(0, old_ms, b"k", b"v")], producer_id=7, producer_epoch=0, base_sequence=0), leader_epoch=0)
+    checks: list[int] = []
+    created_ms = broker.world.clock.now_ms
+    remove = log.producer_state_manager.remove_expired_producers
+
+    def remove_expired_producers(now_ms: int) -> None:
+        checks.append(now_ms - created_ms)
+        remove(now_ms)
+
+    log.producer_state_manager.remove_expired_producers = remove_expired_producers  # type: ignore[method-assign]
+    broker.world.scheduler.advance(1_300_000)
+    assert checks == [600_000, 1_200_000]
+    assert log.producer_state_manager.producer_id_count == 1
+    manager.async_delete([T0])
+    broker.world.scheduler.advance(1_300_000)
+    assert len(checks) == 2, "a deleted log is not checked any more"

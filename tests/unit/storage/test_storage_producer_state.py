@@ -16,7 +16,7 @@ from kmirror.storage.batch_header import BatchHeader
 from kmirror.storage.log_offset_metadata import LogOffsetMetadata
 from kmirror.storage.producer_snapshot_file import decode_producer_snapshot, encode_producer_snapshot
 from kmirror.storage.producer_state_entry import BatchMetadata, CompletedTxn, ProducerStateEntry
-from kmirror.storage.producer_state_manager import ProducerStateManager
+from kmirror.storage.producer_state_manager import GRACE_AFTER_LOADING_MS, ProducerStateManager
 
 PID = 17
 CLIENT, REPLICATION = AppendOrigin.CLIENT, AppendOrigin.REPLICATION
@@ -208,19 +208,47 @@ class TestSnapshots:
         entry = manager.last_entry(PID)
         assert entry is not None and entry.last_data_offset == 0
 
-    def test_idle_producers_are_dropped_by_time_and_when_a_snapshot_is_loaded(
-        self, manager: ProducerStateManager, world: StorageWorld, tmp_path: pathlib.Path
-    ) -> None:
+    def test_idle_producers_are_dropped_by_time(self, manager: ProducerStateManager, world: StorageWorld) -> None:
         now = world.clock.now_ms
         append(manager, header(0, timestamp=now))
-        manager.take_snapshot()
         manager.remove_expired_producers(now + 86_399_999)
         assert manager.producer_id_count == 1
         manager.remove_expired_producers(now + 86_400_000)
         assert manager.producer_id_count == 0
-        manager.update_map_end_offset(9)
-        manager.truncate_and_reload(0, 1, now + 86_400_000)
+
+    def test_a_producer_of_old_records_was_forgotten_while_it_wrote(self, manager: ProducerStateManager, world: StorageWorld) -> None:
+        now = world.clock.now_ms
+        append(manager, header(0, timestamp=now - 2 * 86_400_000))
+        manager.remove_expired_producers(now + 86_399_999)
+        assert manager.producer_id_count == 1
+        manager.remove_expired_producers(now + 86_400_000)
         assert manager.producer_id_count == 0
+
+    def test_a_producer_of_old_records_was_forgotten_at_each_restart(self, manager: ProducerStateManager, world: StorageWorld) -> None:
+        now = world.clock.now_ms
+        append(manager, header(0, timestamp=now - 2 * 86_400_000))
+        manager.take_snapshot()
+        manager.update_map_end_offset(9)
+        manager.truncate_and_reload(0, 1, now)
+        manager.remove_expired_producers(now + GRACE_AFTER_LOADING_MS - 1)
+        entry = manager.last_entry(PID)
+        assert entry is not None and entry.find_duplicate_batch(0, 0, 0) is not None
+        assert manager.producer_id_count == 0, "snapshots are written without it, as Kafka's"
+        manager.remove_expired_producers(now + GRACE_AFTER_LOADING_MS)
+        assert manager.last_entry(PID) is None
+
+    def test_a_remembered_producer_is_back_with_its_next_batch(self, manager: ProducerStateManager, world: StorageWorld) -> None:
+        now = world.clock.now_ms
+        append(manager, header(0, timestamp=now - 2 * 86_400_000))
+        manager.take_snapshot()
+        manager.update_map_end_offset(9)
+        manager.truncate_and_reload(0, 1, now)
+        append(manager, header(1, sequence=1, timestamp=now - 2 * 86_400_000))
+        manager.remove_expired_producers(now + GRACE_AFTER_LOADING_MS)
+        assert manager.producer_id_count == 1
+        with pytest.raises(ApiException) as caught:
+            append(manager, header(2, sequence=7, timestamp=now))
+        assert caught.value.error is Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
 
     def test_strays_are_removed_except_the_newest_above_the_last_base(self, manager: ProducerStateManager, tmp_path: pathlib.Path) -> None:
         for offset in (5, 10, 12, 20, 25):
