@@ -6,10 +6,10 @@ reads that row.
     forwarding    only what the controller answers is forwarded; if the row names a handler, the handler sees the request first
 
 A handler is named `file.function` in `server/apis` and is imported with the first request for it,
-so that unused handlers do not slow down a broker's start. An API that nobody answers is not
-advertised, and a request for it closes the connection, as in Kafka. Handlers check permissions that
-depend on the request's resources. The table holds only ClusterAction, which is checked first and
-for the whole request.
+so that unused handlers do not slow down a broker's start. An API that kmirror does not have is
+refused as Kafka refuses it while its feature is off, and the feature is not announced
+(`unserved_features`). Handlers check permissions that depend on the request's resources. The table
+holds only ClusterAction, which is checked first and for the whole request.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from enum import Enum
 from typing import Final
 
 from kmirror.common.errors import ApiException, Errors
-from kmirror.metadata.features import GROUP_VERSION, MIRROR_VERSION, SHARE_VERSION
+from kmirror.metadata.features import GROUP_VERSION, MIRROR_VERSION, SHARE_VERSION, STREAMS_VERSION
 from kmirror.metadata.image import MetadataImage
 from kmirror.server.client_metrics_manager import RECEIVER_CONFIG
 from kmirror.server.kafka_config import KafkaConfig
@@ -41,7 +41,7 @@ class AnsweredBy(Enum):
     SHARE_COORDINATOR = "the broker's share coordinator"
     MIRROR = "the broker's mirror"
     CONTROLLER_LISTENER = "nobody: the API is served on the controller's listener only"
-    NOBODY = "nobody: kmirror does not have the API"
+    REFUSED = "nobody: kmirror does not have the API, and says so"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +74,7 @@ MIRRORING: Final = Gate(
 )
 CONSUMER_GROUPS: Final = Gate(feature=GROUP_VERSION, protocol="consumer")
 SHARE_GROUPS: Final = Gate(feature=SHARE_VERSION)
+STREAMS_GROUPS: Final = Gate(feature=STREAMS_VERSION)
 TELEMETRY: Final = Gate(served_with=RECEIVER_CONFIG)
 
 
@@ -95,7 +96,7 @@ class BrokerApi:
     @property
     def handler_name(self) -> str:
         """`file.function`; empty if this broker has no handler."""
-        if self.answered_by in (AnsweredBy.CONTROLLER_LISTENER, AnsweredBy.NOBODY):
+        if self.answered_by is AnsweredBy.CONTROLLER_LISTENER:
             return ""
         return self.handler or (PLAINLY_FORWARDED if self.answered_by is AnsweredBy.CONTROLLER else "")
 
@@ -128,8 +129,8 @@ def _controllers(api_key: ApiKeys) -> BrokerApi:
     return BrokerApi(api_key, AnsweredBy.CONTROLLER_LISTENER)
 
 
-def _nobodys(api_key: ApiKeys) -> BrokerApi:
-    return BrokerApi(api_key, AnsweredBy.NOBODY)
+def _refused(api_key: ApiKeys, gate: Gate) -> BrokerApi:
+    return BrokerApi(api_key, AnsweredBy.REFUSED, "unserved.handle_unserved", gate)
 
 
 ROWS: Final = (
@@ -205,10 +206,10 @@ ROWS: Final = (
     _controllers(ApiKeys.ASSIGN_REPLICAS_TO_DIRS),
     _broker(ApiKeys.LIST_CONFIG_RESOURCES, "list_config_resources.handle_list_config_resources"),
     _broker(ApiKeys.DESCRIBE_TOPIC_PARTITIONS, "describe_topic_partitions.handle_describe_topic_partitions"),
-    _nobodys(ApiKeys.SHARE_GROUP_HEARTBEAT),
+    _refused(ApiKeys.SHARE_GROUP_HEARTBEAT, SHARE_GROUPS),
     _group(ApiKeys.SHARE_GROUP_DESCRIBE, "share_groups.handle_share_group_describe", SHARE_GROUPS),
-    _nobodys(ApiKeys.SHARE_FETCH),
-    _nobodys(ApiKeys.SHARE_ACKNOWLEDGE),
+    _refused(ApiKeys.SHARE_FETCH, SHARE_GROUPS),
+    _refused(ApiKeys.SHARE_ACKNOWLEDGE, SHARE_GROUPS),
     _forwarded(ApiKeys.ADD_RAFT_VOTER),
     _forwarded(ApiKeys.REMOVE_RAFT_VOTER),
     _controllers(ApiKeys.UPDATE_RAFT_VOTER),
@@ -217,8 +218,8 @@ ROWS: Final = (
     _share_state(ApiKeys.WRITE_SHARE_GROUP_STATE, "share_group_state.handle_write"),
     _share_state(ApiKeys.DELETE_SHARE_GROUP_STATE, "share_group_state.handle_delete"),
     _share_state(ApiKeys.READ_SHARE_GROUP_STATE_SUMMARY, "share_group_state.handle_read_summary"),
-    _nobodys(ApiKeys.STREAMS_GROUP_HEARTBEAT),
-    _nobodys(ApiKeys.STREAMS_GROUP_DESCRIBE),
+    _refused(ApiKeys.STREAMS_GROUP_HEARTBEAT, STREAMS_GROUPS),
+    _refused(ApiKeys.STREAMS_GROUP_DESCRIBE, STREAMS_GROUPS),
     _group(ApiKeys.DESCRIBE_SHARE_GROUP_OFFSETS, "share_groups.handle_describe_share_group_offsets", SHARE_GROUPS),
     _group(ApiKeys.ALTER_SHARE_GROUP_OFFSETS, "share_groups.handle_alter_share_group_offsets", SHARE_GROUPS),
     _group(ApiKeys.DELETE_SHARE_GROUP_OFFSETS, "share_groups.handle_delete_share_group_offsets", SHARE_GROUPS),
@@ -237,3 +238,11 @@ ROWS: Final = (
 """The rows in the order of the API keys."""
 
 BROKER_API_TABLE: Final[Mapping[ApiKeys, BrokerApi]] = {row.api_key: row for row in ROWS}
+
+
+def unserved_features() -> set[str]:
+    """The features whose clients are refused, whatever level is finalized: `share.version` opens
+    the offsets and states of share groups, which mirrors need, and no share consumer is served.
+    """
+    refused = [row.gate for row in ROWS if row.answered_by is AnsweredBy.REFUSED]
+    return {gate.feature for gate in refused if gate is not None and gate.feature is not None}

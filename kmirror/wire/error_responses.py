@@ -240,6 +240,7 @@ _BUILDERS: dict[ApiKeys, tuple[str, Builder]] = {
     ApiKeys.READ_SHARE_GROUP_STATE_SUMMARY: ("results", _share_state("ReadStateSummaryResult")),
     ApiKeys.CONSUMER_GROUP_DESCRIBE: ("groups", _described_groups),
     ApiKeys.SHARE_GROUP_DESCRIBE: ("groups", _described_groups),
+    ApiKeys.STREAMS_GROUP_DESCRIBE: ("groups", _described_groups),
     ApiKeys.DESCRIBE_SHARE_GROUP_OFFSETS: ("groups", _described_share_group_offsets),
     ApiKeys.DESCRIBE_TRANSACTIONS: (
         "transaction_states",

@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, ShareConsumer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -154,3 +154,15 @@ def test_a_group_goes_on_where_it_committed(cluster, admin) -> None:
     assert [value for _, value in consume(cluster, "resume", 5, "resumed")] == [str(number).encode() for number in range(20, 25)]
     groups = admin.list_consumer_groups().result(REACHED_S).valid
     assert "resumed" in {group.group_id for group in groups}
+
+
+def test_a_share_consumer_waited_for_ever_without_an_error(cluster: EmbeddedCluster) -> None:
+    create(AdminClient({"bootstrap.servers": cluster.bootstrap_servers}), "not-shared")
+    consumer = ShareConsumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "not-shared"})
+    consumer.subscribe(["not-shared"])
+    deadline = time.monotonic() + REACHED_S
+    with pytest.raises(KafkaException) as caught:
+        while time.monotonic() < deadline:
+            consumer.poll(timeout=0.2)
+    assert caught.value.args[0].code() == KafkaError.UNSUPPORTED_VERSION
+    consumer.close()
