@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import re
 import secrets
 import shutil
 import subprocess
@@ -34,6 +35,7 @@ from kmirror.cli.demo_report import DemoReport, print_summary, write_reports
 from kmirror.cli.demo_watch import DemoWatch
 from kmirror.cli.demo_workload import TOPICS, Workload, create_topics, require_clients
 from kmirror.cli.engines import chosen_engine
+from kmirror.cli.html_page import Provenance
 from kmirror.cli.log_diff_inputs import spark_is_installed
 from kmirror.common.errors import KmirrorError
 from kmirror.spark.java import java_program
@@ -88,6 +90,13 @@ def comparing_engine(engine: str) -> str:
     return engine
 
 
+def compared_text(report: str) -> str:
+    """Returns what kafka-log-diff's report says that it compared, in one sentence."""
+    last = report.strip().splitlines()[-1]
+    size = sum(int(number) for number in re.findall(r"(\d+) bytes equal", report))
+    return f"{last}; {size:,} bytes compared equal"
+
+
 class Demo:
     """The script of the demonstration; every method is one act."""
 
@@ -111,7 +120,8 @@ class Demo:
             self._south.stop()
         self._compare()
         self._report.duration_s = time.monotonic() - self._began
-        json_path, html_path = write_reports(self._report, self._options.output)
+        made = Provenance.of(["kmirror", *self._options.given], self._began)
+        json_path, html_path = write_reports(self._report, self._options.output, made)
         print_summary(self._report)
         print(f"reports: {json_path}  {html_path}")
         return 0 if self._report.logs_equal else 1
@@ -139,7 +149,7 @@ class Demo:
             seconds = time.monotonic() - began
         self._report.first_copy_bytes = self._south.log_bytes(list(TOPICS))
         self._report.first_copy_s = seconds
-        self._say(f"south has mirrored {self._report.first_copy_bytes / 1e6:.1f} MB byte for byte in {seconds:.2f} s, lag 0")
+        self._say(f"south has mirrored {self._report.first_copy_bytes / 1e6:.1f} MB in {seconds:.2f} s; it says that its lag is 0")
 
     def _disaster(self) -> None:
         with DemoWatch(self._south, self._report, self._began, source=self._north), Workload(self._north.bootstrap_servers) as workload:
@@ -227,7 +237,9 @@ class Demo:
             raise KmirrorError(f"kafka-log-diff failed: {done.stderr.strip() or done.stdout.strip()}")
         self._report.logs_equal = done.returncode == 0
         self._report.comparison = done.stdout
-        self._say("the logs are equal, byte for byte" if self._report.logs_equal else "THE LOGS DIFFER:\n" + done.stdout)
+        self._report.compared = compared_text(done.stdout)
+        equal = f"the logs are equal, byte for byte: {self._report.compared}"
+        self._say(equal if self._report.logs_equal else "THE LOGS DIFFER:\n" + done.stdout)
 
     # -- helpers
     # ----------------------------------------------------------------------------------------------------

@@ -9,27 +9,47 @@ from typing import Final
 
 import msgspec
 
-from kmirror.cli.html_page import escaped, html_page, legend, table
+from kmirror.cli.html_page import (
+    NOT_LOOKED_AT,
+    RED,
+    Provenance,
+    Rect,
+    axis,
+    escaped,
+    html_page,
+    lane,
+    legend,
+    provenance,
+    table,
+    verdict_box,
+)
 
 STATE_COLOURS = {
-    "PREPARING": "#e0a030",
-    "MIRRORING": "#3a8f5a",
-    "PAUSING": "#8a8a8a",
-    "PAUSED": "#b0b0b0",
-    "STOPPING": "#c06030",
+    "PREPARING": "#9a6a17",
+    "MIRRORING": "#358252",
+    "PAUSING": "#737373",
+    "PAUSED": "#546e7a",
+    "STOPPING": "#b55a2d",
     "STOPPED": "#4a6fa5",
-    "FAILED": "#b02020",
-    "UNKNOWN": "#dddddd",
+    "FAILED": "#bf2323",
 }
-_WIDTH: Final = 920
-_LEFT: Final = 150
-_TOP: Final = 20
-"""Width of the pictures, and the space for names at their left and above them, in SVG's units."""
+"""Of known states. UNKNOWN, and what nobody looked at, is not drawn: the striped ground shows."""
+UNSEEN: Final = "UNSEEN"
+"""The state of a partition from the moment on at which nobody looked any more."""
+LOOKED_FOR_S: Final = 1.0
+"""A reading of the lag says nothing of what is longer ago."""
+_WIDTH: Final = 1000
+_LAG_HEIGHT: Final = 110
+_TICKS: Final = 4
+_SOFT: Final = "#8883"
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """State, offsets and lag of one partition at one moment (seconds since the start)."""
+    """State, offsets and lag of one partition at one moment (seconds since the start).
+
+    The state is UNSEEN where watching ended or failed.
+    """
 
     at_s: float
     cluster: str
@@ -71,6 +91,8 @@ class DemoReport:
     truncated_records: int = 0
     truncated_bytes: int = 0
     comparison: str = ""
+    compared: str = ""
+    """What the comparison looked at, in a sentence."""
     logs_equal: bool = False
     duration_s: float = 0.0
 
@@ -84,11 +106,11 @@ class DemoReport:
             ("written to south after the failover", f"{self.written_after_failover:,} records"),
             ("time to fail back (add -> lag 0)", f"{self.failback_s:.2f} s"),
             (
-                "truncated at north (acknowledged, never mirrored)",
+                "truncated at north, as the dry run counted (acknowledged, never mirrored)",
                 f"{self.truncated_records:,} records, {self.truncated_bytes / 1e6:.2f} MB",
             ),
             ("transferred at failback", f"{self.failback_bytes / 1e6:.2f} MB of {self.log_bytes / 1e6:.2f} MB ({share:.1f} %)"),
-            ("logs", "equal, byte for byte" if self.logs_equal else "DIFFERENT"),
+            ("logs", f"{'equal, byte for byte' if self.logs_equal else 'DIFFERENT'}: {self.compared}"),
             ("whole demonstration", f"{self.duration_s:.1f} s"),
         ]
 
@@ -104,36 +126,33 @@ def print_summary(report: DemoReport) -> None:
     Console().print(table)
 
 
-def write_reports(report: DemoReport, folder: Path) -> tuple[Path, Path]:
+def write_reports(report: DemoReport, folder: Path, made: Provenance) -> tuple[Path, Path]:
     """Write report.json and report.html into `folder`; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     json_path, html_path = folder / "report.json", folder / "report.html"
     json_path.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2))
-    html_path.write_text(_page(report))
+    html_path.write_text(_page(report, made))
     return json_path, html_path
 
 
-def _page(report: DemoReport) -> str:
+def _page(report: DemoReport, made: Provenance) -> str:
+    status, sentence = ("equal", "The logs are equal, byte for byte.") if report.logs_equal else ("different", "The logs are different.")
     return html_page(
         "kmirror demo",
-        f"<h1>Mirror, failover, failback</h1>{_rows(report.rows())}",
+        f"<h1>Mirror, failover, failback</h1>{verdict_box(status, sentence, report.compared)}",
+        table((), ((escaped(name), escaped(value)) for name, value in report.rows())),
         f"<h2>States over time</h2>{_legend(report)}{_states(report)}",
         f"<h2>Lag over time</h2>{_lag(report)}",
-        f"<h2>What happened</h2>{_rows((f'{at:.1f} s', text) for at, text in report.story)}",
+        f"<h2>What happened</h2>{_story(report.story)}",
         f"<h2>Dry run of the failover</h2><pre>{escaped(report.failover_preview)}</pre>",
         f"<h2>Dry run of the failback</h2><pre>{escaped(report.failback_preview)}</pre>",
         f"<h2>Comparison of the logs</h2><pre>{escaped(report.comparison)}</pre>",
+        provenance(made, report.compared),
     )
 
 
-def _rows(rows: Iterable[tuple[str, str]]) -> str:
-    return table((), ((escaped(name), escaped(value)) for name, value in rows), layout="timed")
-
-
-def _legend(report: DemoReport) -> str:
-    """Returns an entry for each state that the pictures show."""
-    seen = {sample.state for sample in report.timeline}
-    return legend((state, colour) for state, colour in STATE_COLOURS.items() if state in seen)
+def _story(story: Iterable[tuple[float, str]]) -> str:
+    return table((), ((f"{at:.1f} s", escaped(text)) for at, text in story), layout="timed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,27 +167,34 @@ class _TimeAxis:
     killed_at_s: float
 
     def x(self, at_s: float) -> float:
-        return _LEFT + (at_s - self.begin_s) * (_WIDTH - _LEFT - 10) / (self.end_s - self.begin_s)
+        return _WIDTH * (at_s - self.begin_s) / (self.end_s - self.begin_s)
 
-    def picture(self, height: int, *parts: str) -> str:
-        """Returns the whole picture: `parts` from `_TOP` on over `height` units, the moment of the
-        kill, and seconds below.
-        """
-        step = next((step for step in (1, 2, 5, 10, 30, 60, 300) if self.end_s - self.begin_s <= 12 * step), 600)
-        bottom = _TOP + height
-        ticks = "".join(
-            f'<text x="{self.x(second):.1f}" y="{bottom + 14}" text-anchor="middle">{second} s</text>'
-            for second in range(self.begin_s, int(self.end_s) + 1, step)
-        )
-        x = self.x(self.killed_at_s)
-        kill = f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP - 2}" y2="{bottom}" stroke="#b02020" stroke-dasharray="4 3"/>'
-        kill += f'<text x="{x:.1f}" y="{_TOP - 6}" text-anchor="middle">north is killed</text>'
-        return f'<svg viewBox="0 0 {_WIDTH} {bottom + 20}" width="100%">{"".join(parts)}{kill}{ticks}</svg>'
+    def extent(self, begin_s: float, end_s: float) -> tuple[float, float]:
+        """Returns where an interval begins, and how wide it is, at least visible."""
+        x = min(self.x(begin_s), _WIDTH - 2)
+        return x, min(max(self.x(end_s) - x, 2), _WIDTH - x)
+
+    @property
+    def kill(self) -> Rect:
+        return Rect(*self.extent(self.killed_at_s, self.killed_at_s), RED, f"north is killed at {self.killed_at_s:.1f} s")
+
+    def picture(self, *lanes: str) -> str:
+        """Returns the lanes, and seconds below them."""
+        labels = (f"{self.begin_s + number * (self.end_s - self.begin_s) / _TICKS:.0f} s" for number in range(_TICKS + 1))
+        below = f'<div class="lane"><span></span>{axis(*labels)}</div>'
+        return f"{''.join(lanes)}{below}"
 
 
 def _axis(report: DemoReport) -> _TimeAxis:
     seen = [*(sample.at_s for sample in report.timeline), *(sample.at_s for sample in report.lag), report.killed_at_s]
     return _TimeAxis(int(min(seen)), max(seen) + 0.5, report.killed_at_s)
+
+
+def _legend(report: DemoReport) -> str:
+    """Returns an entry for each state that the pictures show."""
+    seen = {sample.state for sample in report.timeline}
+    states = [(state, colour) for state, colour in STATE_COLOURS.items() if state in seen]
+    return legend([*states, ("not looked at, or no such mirror", NOT_LOOKED_AT), ("north is killed", RED)])
 
 
 def _lanes(report: DemoReport) -> dict[tuple[str, str, int], list[Sample]]:
@@ -179,20 +205,22 @@ def _lanes(report: DemoReport) -> dict[tuple[str, str, int], list[Sample]]:
 
 
 def _states(report: DemoReport) -> str:
-    """Returns one bar per partition, coloured by state."""
-    axis, parts, lanes = _axis(report), [], _lanes(report)
-    for index, ((cluster, topic, partition), samples) in enumerate(lanes.items()):
-        y = _TOP + 22 * index
-        parts.append(f'<text x="4" y="{y + 12}">{escaped(cluster)} {escaped(topic)}-{partition}</text>')
-        ends = [sample.at_s for sample in samples[1:]] + [axis.end_s]
-        for sample, end in zip(samples, ends, strict=True):
-            x = axis.x(sample.at_s)
-            title = f"{sample.state} from {sample.at_s:.2f} s, lag {sample.lag}"
-            parts.append(
-                f'<rect x="{x:.1f}" y="{y}" width="{max(axis.x(end) - x, 1):.1f}" height="16" fill="{STATE_COLOURS.get(sample.state, "#dddddd")}">'
-                f"<title>{escaped(title)}</title></rect>"
+    """Returns one bar per partition, coloured by state as long as somebody looked."""
+    times = _axis(report)
+    lanes = []
+    for (cluster, topic, partition), samples in _lanes(report).items():
+        ends = [sample.at_s for sample in samples[1:]] + [times.end_s]
+        rects = [
+            Rect(
+                *times.extent(sample.at_s, end),
+                STATE_COLOURS[sample.state],
+                f"{sample.state} from {sample.at_s:.2f} s, lag {'unknown' if sample.lag < 0 else f'{sample.lag:,}'}",
             )
-    return axis.picture(22 * len(lanes), *parts)
+            for sample, end in zip(samples, ends, strict=True)
+            if sample.state in STATE_COLOURS
+        ]
+        lanes.append(lane(f"{cluster} {topic}-{partition}", [*rects, times.kill]))
+    return times.picture(*lanes)
 
 
 def _lag(report: DemoReport) -> str:
@@ -200,12 +228,12 @@ def _lag(report: DemoReport) -> str:
     points = sorted((sample.at_s, sample.records) for sample in report.lag)
     if not points:
         return "<p>The source was not asked.</p>"
-    axis, top, height = _axis(report), max(max(records for _, records in points), 1), 110
-    bars = []
-    for at_s, records in points:
-        size = 2 + (height - 2) * records / top
-        bars.append(
-            f'<rect x="{axis.x(at_s) - 1:.1f}" y="{_TOP + height - size:.1f}" width="2" height="{size:.1f}" fill="#4a6fa5">'
-            f"<title>{records:,} records at {at_s:.2f} s</title></rect>"
-        )
-    return axis.picture(height, f'<text x="4" y="{_TOP + 10}">{top:,} records</text><text x="4" y="{_TOP + height}">0</text>', *bars)
+    times, top = _axis(report), max(max(records for _, records in points), 1)
+    rects = []
+    for (at_s, records), next_s in zip(points, [at_s for at_s, _ in points[1:]] + [points[-1][0]], strict=True):
+        x, width = times.extent(at_s, min(next_s, at_s + LOOKED_FOR_S))
+        size = 2 + (_LAG_HEIGHT - 2) * records / top
+        title = f"{records:,} records at {at_s:.2f} s"
+        rects.append(Rect(x, width, _SOFT, title))
+        rects.append(Rect(x, width, STATE_COLOURS["STOPPED"], title, y=_LAG_HEIGHT - size, height=size))
+    return times.picture(lane(f"records, at most {top:,}", [*rects, times.kill], height=_LAG_HEIGHT))

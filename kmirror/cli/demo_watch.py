@@ -16,7 +16,7 @@ from typing import Self
 from kmirror.admin.admin_client import AdminClient, parse_bootstrap_servers
 from kmirror.admin.results import MirrorPartitionDescription
 from kmirror.cli.demo_cluster import DemoCluster
-from kmirror.cli.demo_report import DemoReport, LagSample, Sample
+from kmirror.cli.demo_report import UNSEEN, DemoReport, LagSample, Sample
 from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.api import Runtime
@@ -45,6 +45,7 @@ class DemoWatch:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._stopping.set()
         self._thread.join()
+        self._look_away()
 
     def is_caught_up(self, topic_count: int) -> bool:
         """Whether that many topics are there, and every partition is MIRRORING with lag 0."""
@@ -75,6 +76,7 @@ class DemoWatch:
                     self._take([row for mirror in described.values() for row in mirror.partitions])
                 except KmirrorError:
                     self._rows = []
+                    self._look_away()
                 await asyncio.sleep(INTERVAL_S)
 
     async def _watch_source(self, runtime: Runtime, source: DemoCluster) -> None:
@@ -89,6 +91,12 @@ class DemoWatch:
                 if behind:
                     self._report.lag.append(LagSample(time.monotonic() - self._began, sum(max(lag, 0) for lag in behind)))
                 await asyncio.sleep(INTERVAL_S)
+
+    def _look_away(self) -> None:
+        """Ends the timeline of each partition: from now on nobody knows its state."""
+        at_s = time.monotonic() - self._began
+        self._report.timeline += [Sample(at_s, self._cluster.name, topic, partition, UNSEEN, -1, -1, -1) for topic, partition in self._seen]
+        self._seen.clear()
 
     @staticmethod
     def _admin(runtime: Runtime, cluster: DemoCluster) -> AdminClient:

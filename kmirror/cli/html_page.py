@@ -5,19 +5,35 @@ years later. Pictures are inline SVG of rectangles; their text is HTML. The colo
 and dark backgrounds. All text from outside goes through `escaped`, including topic names and error
 reasons. The size of a page is bounded whatever it is about: `shown` takes the first entries of a
 list and says how many are left out.
+
+It is read on a telephone, on a projector and on paper. Below 40 rem a table's rows become blocks,
+and each cell says its column's head. Colours under white text and beside dark pages keep 4.5 and 3
+to 1. Paper gets the colours, and everything that is folded.
+
+A page says what it is of: the time, the command, the version, how long it took and what was looked
+at (`provenance`). What nobody looked at has a drawing of its own (`NOT_LOOKED_AT`), never the
+colour of a state.
 """
 
 from __future__ import annotations
 
+import datetime
+import shlex
+import time
 from collections.abc import Iterable, Sequence
 from html import escape
+from itertools import zip_longest
 from typing import Final, Literal, NamedTuple, TypeVar
+
+from kmirror import __version__
 
 T = TypeVar("T")
 
-GREEN: Final = "#27ae60"
+GREEN: Final = "#1e8449"
 RED: Final = "#c0392b"
 PURPLE: Final = "#8e44ad"
+NOT_LOOKED_AT: Final = "unseen"
+"""The CSS class of what nobody looked at: stripes."""
 MAX_UNFOLDED: Final = 200
 """Number of sections that a page shows in full."""
 MAX_NAMED: Final = 20_000
@@ -29,19 +45,34 @@ _STYLE: Final = """
 body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:75rem;padding:0 1rem}
 h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .5rem}
 .verdict{border-left:.5rem solid;padding:.75rem 1rem;margin:1rem 0;background:var(--soft);overflow-wrap:anywhere}
-.equal,.sound{border-color:#27ae60}.different{border-color:#c0392b}.error{border-color:#8e44ad}
+.equal,.sound{border-color:#1e8449}.different{border-color:#c0392b}.error{border-color:#8e44ad}
 td .equal,td .different,td .error,td .sound{border-left-width:.4rem;border-left-style:solid;padding-left:.4rem}
 table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.35rem .6rem;border-bottom:1px solid var(--line);vertical-align:top;overflow-wrap:anywhere}
-th{font-weight:600}.pictured td:last-child{width:40%}
+th{font-weight:600;white-space:nowrap}.pictured td:last-child{width:40%}
 .kind{display:inline-block;padding:0 .5rem;border-radius:.6rem;color:#fff;white-space:nowrap}
-.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(22rem,1fr));gap:1.5rem}figure{margin:0}figcaption{font-weight:600;margin:.5rem 0}
+.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(22rem,100%),1fr));gap:1.5rem}figure{margin:0}figcaption{font-weight:600;margin:.5rem 0}
 .legend{display:flex;flex-wrap:wrap;gap:.25rem 1rem;margin:.25rem 0;padding:0;list-style:none}.legend i{display:inline-block;width:.8rem;height:.8rem;margin-right:.3rem}
+.unseen{background:repeating-linear-gradient(45deg,#8886 0 2px,transparent 2px 6px)}
+.lane{display:grid;grid-template-columns:minmax(8rem,18rem) 1fr;gap:0 .75rem;margin:.2rem 0;align-items:center;overflow-wrap:anywhere}
 .axis{display:flex;justify-content:space-between;font-size:.8em;opacity:.7}
 .pair{display:grid;grid-template-columns:1fr 1fr;gap:1rem;margin:.5rem 0 1rem}.pair>div{background:var(--soft);padding:.5rem .75rem;overflow-wrap:anywhere}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:0 .75rem;margin:.25rem 0}dt{opacity:.7}dd{margin:0}
-dd.changed{font-weight:700}svg{display:block;width:100%;background:var(--soft)}
+dd{overflow-wrap:anywhere}dd.changed{font-weight:700}svg{display:block;width:100%;background:var(--soft)}svg.unseen{background:repeating-linear-gradient(45deg,#8886 0 2px,transparent 2px 6px)}
 details{border-bottom:1px solid var(--line);padding:.4rem 0}details details{margin-left:1rem}summary{cursor:pointer;overflow-wrap:anywhere}code{font-size:.9em}
-pre{background:var(--soft);padding:.8rem;overflow:auto}svg text{font:11px system-ui,sans-serif;fill:currentColor}.timed td:first-child{white-space:nowrap}
+pre{background:var(--soft);padding:.8rem;white-space:pre-wrap;overflow-wrap:anywhere}.timed td:first-child{white-space:nowrap}
+.made{margin-top:3rem;font-size:.9em}
+@media (max-width:40rem){
+body{margin:1rem auto}thead{display:none}
+table,tbody,tr,td{display:block;width:auto}.pictured td:last-child{width:auto}
+tr{border-bottom:1px solid var(--line);padding:.4rem 0}td{border:0;padding:.1rem 0}td:empty{display:none}
+td[data-head]:not([data-head=""])::before{content:attr(data-head) ": ";font-weight:600}
+.pair,.lane,dl{grid-template-columns:1fr}
+}
+@media print{
+:root{color-scheme:light}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}
+body{margin:0;max-width:none}tr,figure,.verdict,.lane{break-inside:avoid}h2{break-after:avoid}
+details::details-content{content-visibility:visible;display:block}
+}
 """
 
 
@@ -51,6 +82,17 @@ class Share(NamedTuple):
     label: str
     number: int
     colour: str
+
+
+class Rect(NamedTuple):
+    """A rectangle of a lane, which is 1,000 units wide; height 0 is the lane's whole height."""
+
+    x: float
+    width: float
+    colour: str
+    title: str
+    y: float = 0
+    height: float = 0
 
 
 class Mark(NamedTuple):
@@ -76,6 +118,36 @@ def html_page(title: str, *parts: str) -> str:
     )
 
 
+class Provenance(NamedTuple):
+    """What a page is of."""
+
+    made_at: str
+    command: str
+    version: str
+    duration_s: float
+
+    @classmethod
+    def of(cls, command: Sequence[str], began: float) -> Provenance:
+        """Returns that of a command that began at `began` on the monotonic clock."""
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        return cls(now, shlex.join(command), __version__, time.monotonic() - began)
+
+
+def provenance(made: Provenance, looked_at: str) -> str:
+    """Returns the last part of a page; `looked_at` says what was read or compared, and how much."""
+    words = made.command.split()
+    if "--output" in words and "--full" not in words:
+        looked_at += "; segments that an earlier run with this --output had read were not read again"
+    rows = (
+        ("Made", made.made_at),
+        ("Command", made.command),
+        ("kmirror", made.version),
+        ("Took", f"{made.duration_s:.1f} s"),
+        ("Looked at", looked_at),
+    )
+    return f'<dl class="made">{"".join(f"<dt>{name}</dt><dd>{escaped(value)}</dd>" for name, value in rows)}</dl>'
+
+
 def verdict_box(status: str, sentence: str, summary: str) -> str:
     """Returns the box at the top of a page.
 
@@ -96,9 +168,10 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, layout: Litera
     """Returns a table; empty without rows. Without `heads` it has no head row.
 
     The cells of `rows` are markup. The last column of "pictured" holds pictures; the first one of
-    "timed" is not wrapped.
+    "timed" is short, and not wrapped.
     """
-    made = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    named = [f' data-head="{escaped(head)}"' for head in heads]
+    made = "".join(f"<tr>{''.join(f'<td{head}>{cell}</td>' for head, cell in zip_longest(named, row, fillvalue=''))}</tr>" for row in rows)
     head = f"<thead><tr>{''.join(f'<th>{escaped(each)}</th>' for each in heads)}</tr></thead>" if heads else ""
     kind = f' class="{layout}"' if layout else ""
     return f"<table{kind}>{head}<tbody>{made}</tbody></table>" if made else ""
@@ -138,9 +211,24 @@ def stacked_bar(shares: Sequence[Share]) -> str:
 
 
 def legend(entries: Iterable[tuple[str, str]]) -> str:
-    """Returns the legend of a picture; an entry is its text and its colour."""
-    items = "".join(f'<li><i style="background:{colour}"></i>{escaped(text)}</li>' for text, colour in entries)
+    """Returns the legend of a picture; an entry is its text and its colour, or NOT_LOOKED_AT."""
+    items = "".join(f"<li>{_swatch(colour)}{escaped(text)}</li>" for text, colour in entries)
     return f'<ul class="legend">{items}</ul>'
+
+
+def _swatch(colour: str) -> str:
+    return f'<i class="{colour}"></i>' if colour == NOT_LOOKED_AT else f'<i style="background:{colour}"></i>'
+
+
+def lane(name: str, rects: Sequence[Rect], *, height: int = 16) -> str:
+    """Returns a named row of a picture, 1,000 units wide; stripes where no rectangle is."""
+    drawn = [_rect(one.x, one.width, one.height or height, one.colour, one.title, y=one.y) for one in rects]
+    return f'<div class="lane"><span>{escaped(name)}</span>{_svg(1000, height, drawn, height=f"{height}px", kind=NOT_LOOKED_AT)}</div>'
+
+
+def axis(*labels: str) -> str:
+    """Returns the labels below a picture, at equal distances."""
+    return f'<div class="axis">{"".join(f"<span>{escaped(label)}</span>" for label in labels)}</div>'
 
 
 def bars(shares: Sequence[Share]) -> str:
@@ -182,19 +270,23 @@ def cells(items: Sequence[tuple[str, str]]) -> str:
     return _svg(10 * CELLS_IN_A_ROW, 10 * rows, squares, is_stretched=False)
 
 
-def offsets_bar(start: int, end: int, lanes: Sequence[tuple[str, int, int]], marks: Iterable[Mark]) -> str:
+def offsets_bar(
+    start: int, end: int, lanes: Sequence[tuple[str, int, int]], marks: Iterable[Mark], *, compared_from: int | None = None
+) -> str:
     """Returns a bar of the offsets from `start` to below `end`, left to right.
 
-    Each log has a lane: (name, first offset, end). The marks go across the lanes, each at least
-    visible.
+    Each log has a lane: (name, first offset, end); below `compared_from` it is a thin line, because
+    nobody compared it. The marks go across the lanes, each at least visible.
     """
     span = max(end - start, 1)
     height = 4 + 12 * max(len(lanes), 1)
-    rects = [
-        _rect(*_extent(first, last, start, span, least=1), 10, "#8888", f"{name}: offsets {first} to {last - 1}", y=3 + 12 * lane)
-        for lane, (name, first, last) in enumerate(lanes)
-        if last > first
-    ]
+    rects = []
+    for number, (name, first, last) in enumerate(lanes):
+        begin = first if compared_from is None else min(max(first, compared_from), last)
+        for low, high, size, words in ((first, begin, 2, ", not compared"), (begin, last, 10, "")):
+            if high > low:
+                title = f"{name}: offsets {low} to {high - 1}{words}"
+                rects.append(_rect(*_extent(low, high, start, span, least=1), size, "#8888", title, y=3 + 12 * number + (10 - size) / 2))
     placed: dict[tuple[float, float], dict[str, Mark]] = {}
     for mark in marks:
         x, width = _extent(mark.first, mark.last + 1, start, span, least=3)
@@ -203,8 +295,7 @@ def offsets_bar(start: int, end: int, lanes: Sequence[tuple[str, int, int]], mar
     for (x, width), stacked in widest_first:  # marks at the same place share its height
         share = height / len(stacked)
         rects += [_rect(x, width, share, mark.colour, mark.title, y=share * row) for row, mark in enumerate(stacked.values())]
-    axis = f'<div class="axis"><span>{start:,}</span><span>{end:,}</span></div>'
-    return _svg(1000, height, rects, height=f"{height}px") + axis
+    return _svg(1000, height, rects, height=f"{height}px") + axis(f"{start:,}", f"{end:,}")
 
 
 def _extent(first: int, end: int, start: int, span: int, *, least: float) -> tuple[float, float]:
@@ -218,7 +309,8 @@ def _rect(x: float, width: float, height: float, colour: str, title: str, *, y: 
     return f'<rect {place} fill="{colour}"><title>{escaped(title)}</title></rect>'
 
 
-def _svg(width: int, height_units: int, rects: Sequence[str], *, height: str = "", is_stretched: bool = True) -> str:
+def _svg(width: int, height_units: int, rects: Sequence[str], *, height: str = "", is_stretched: bool = True, kind: str = "") -> str:
     style = f' style="height:{height}"' if height else ""
     stretch = ' preserveAspectRatio="none"' if is_stretched else ""
-    return f'<svg viewBox="0 0 {width} {height_units}"{stretch}{style} role="img">{"".join(rects)}</svg>'
+    named = f' class="{kind}"' if kind else ""
+    return f'<svg{named} viewBox="0 0 {width} {height_units}"{stretch}{style} role="img">{"".join(rects)}</svg>'

@@ -75,6 +75,7 @@ def _run(given: list[str]) -> int:
     parser = argparse.ArgumentParser(prog=f"kmirror {command}", description=COMMANDS[command][1])
     module.add_arguments(parser, command)
     options = parser.parse_args(given[1:])
+    options.given = given
     code: int = module.run(command, options)
     return code
 

@@ -98,6 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     options = build_parser().parse_args(arguments)
+    options.given = list(sys.argv[1:] if arguments is None else arguments)
     from kmirror.cli.log_diff_run import run_log_diff
 
     return run_log_diff(options)

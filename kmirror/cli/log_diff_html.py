@@ -23,6 +23,7 @@ from kmirror.cli.html_page import (
     PURPLE,
     RED,
     Mark,
+    Provenance,
     Share,
     badge,
     bars,
@@ -32,6 +33,7 @@ from kmirror.cli.html_page import (
     figure,
     html_page,
     offsets_bar,
+    provenance,
     shown,
     stacked_bar,
     status_text,
@@ -46,18 +48,18 @@ MAX_BATCHES: Final = 2_000
 MAX_TOPICS: Final = 300
 _COLOURS: Final = {
     DifferenceKind.MISSING: "#c0392b",
-    DifferenceKind.EXTRA: "#d35400",
+    DifferenceKind.EXTRA: "#c54e00",
     DifferenceKind.BYTES_DIFFER: "#8e44ad",
-    DifferenceKind.EPOCH_ONLY: "#2980b9",
-    DifferenceKind.CONTROL_ONLY: "#16a085",
-    DifferenceKind.RE_BATCHED: "#b7950b",
-    DifferenceKind.KEY_LOST: "#922b21",
-    DifferenceKind.COMPACTED: "#7f8c8d",
+    DifferenceKind.EPOCH_ONLY: "#2779af",
+    DifferenceKind.CONTROL_ONLY: "#12826c",
+    DifferenceKind.RE_BATCHED: "#8b7108",
+    DifferenceKind.KEY_LOST: "#c2185b",
+    DifferenceKind.COMPACTED: "#697576",
     DifferenceKind.NOT_DECIDED: "#95506e",
-    DifferenceKind.MIRROR_RULE: "#2c6e49",
-    DifferenceKind.FRONT_MISSING: "#78281f",
+    DifferenceKind.MIRROR_RULE: "#2c6f49",
+    DifferenceKind.FRONT_MISSING: "#9c5a1c",
     DifferenceKind.GROUP_BEYOND_END: "#a0522d",
-    DifferenceKind.BEYOND_HIGH_WATERMARK: "#34495e",
+    DifferenceKind.BEYOND_HIGH_WATERMARK: "#486683",
 }
 _LOSSES: Final = (
     DifferenceKind.MISSING,
@@ -77,14 +79,14 @@ _VERDICTS: Final = {
 }
 
 
-def report_html(report: LogDiffReport) -> str:
-    """Returns the whole page."""
+def report_html(report: LogDiffReport, made: Provenance | None = None) -> str:
+    """Returns the whole page; `made` says when, how and by what."""
     ordered = sorted(report.partitions, key=_severity)
     wrong = [verdict for verdict in ordered if verdict.status is not Status.EQUAL]
     parts = [
         "<h1>Log comparison</h1>",
+        verdict_box(report.status.value, _VERDICTS[report.status], f"{summary_line(report)}; {_compared_text(report)}"),
         f"<p>A <code>{escaped(report.left)}</code><br>B <code>{escaped(report.right)}</code></p>",
-        verdict_box(report.status.value, _VERDICTS[report.status], summary_line(report)),
         f'<div class="cards">{_verdicts_figure(ordered)}{_kinds_figure(report.difference_counts)}</div>',
         "<h2>Topics</h2>",
         _topics(ordered),
@@ -92,9 +94,16 @@ def report_html(report: LogDiffReport) -> str:
         "".join(_Unfolded(wrong[:MAX_UNFOLDED]).parts()),
         _rest(wrong[MAX_UNFOLDED:]),
         f"<p><small>kafka-log-diff, engine {escaped(report.engine)}. Bytes are compared from the higher log start offset on; segment boundaries may "
-        "differ.</small></p>",
+        "differ. Thin lines are offsets that were not compared.</small></p>",
+        provenance(made, _compared_text(report)) if made is not None else "",
     ]
     return html_page(f"kafka-log-diff: {report.status.value}", *parts)
+
+
+def _compared_text(report: LogDiffReport) -> str:
+    partitions = len(report.partitions)
+    equal = sum(verdict.bytes_compared for verdict in report.partitions)
+    return f"{equal:,} bytes of {partitions:,} partition{'s' * (partitions != 1)} compared equal"
 
 
 def _severity(verdict: PartitionVerdict) -> tuple[int, int, int, str, int]:
@@ -130,7 +139,9 @@ def _bar(verdict: PartitionVerdict) -> str:
     start = min((log.log_start_offset for _, log in logs), default=min((one.first_offset for one in differences), default=0))
     end = max((log.log_end_offset for _, log in logs), default=max((one.last_offset + 1 for one in differences), default=0))
     marks = (Mark(one.first_offset, one.last_offset, _COLOURS[one.kind], f"{one.kind.text} at {offsets_text(one)}") for one in differences)
-    return offsets_bar(start, end, [(side, log.log_start_offset, log.log_end_offset) for side, log in logs], marks)
+    lanes = [(side, log.log_start_offset, log.log_end_offset) for side, log in logs]
+    compared_from = end if verdict.status is Status.ERROR else verdict.start_offset
+    return offsets_bar(start, end, lanes, marks, compared_from=compared_from)
 
 
 # tables

@@ -14,6 +14,7 @@ import os
 import re
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from operator import attrgetter
@@ -63,6 +64,7 @@ def settings_of(options: argparse.Namespace) -> DiffSettings:
 
 def run_log_diff(options: argparse.Namespace) -> int:
     """Compare, print the report, and return the exit code."""
+    began = time.monotonic()
     settings = settings_of(options)
     if options.deep and options.output is None:
         raise KmirrorError("--deep can only be used with --output; without --output all bytes are compared anyway")
@@ -87,10 +89,12 @@ def run_log_diff(options: argparse.Namespace) -> int:
     finally:
         left.close()
     if options.report is not None or options.output is not None:
+        from kmirror.cli.html_page import Provenance
         from kmirror.cli.log_diff_html import report_html
         from kmirror.cli.log_diff_output import write_pages
 
-        write_pages(options.report, options.output, lambda: report_html(report))
+        made = Provenance.of(["kafka-log-diff", *options.given], began)
+        write_pages(options.report, options.output, lambda: report_html(report, made))
     print(to_json(report).decode() if options.json else report_text(report, sys.stdout.isatty()))
     return report.exit_code
 

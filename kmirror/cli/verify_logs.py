@@ -75,6 +75,7 @@ def run(command: str, options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    began = time.monotonic()
     settings = settings_of(options)
     wants = _wanted(options)
     location = options.logs
@@ -95,9 +96,11 @@ def _run(options: argparse.Namespace) -> int:
     if options.output is not None:
         write_tables(tables, options.output)
     if options.report is not None or options.output is not None:
+        from kmirror.cli.html_page import Provenance
         from kmirror.cli.verify_logs_html import findings_html
 
-        write_pages(options.report, options.output, lambda: findings_html(location, tables))
+        made = Provenance.of(["kmirror", *options.given], began)
+        write_pages(options.report, options.output, lambda: findings_html(location, tables, made))
     print(json_report(location, tables) if options.json else text_report(location, tables))
     return 1 if tables.findings else 0
 

@@ -20,6 +20,7 @@ from kmirror.cli.html_page import (
     MAX_UNFOLDED,
     RED,
     Mark,
+    Provenance,
     Share,
     badge,
     bars,
@@ -29,6 +30,7 @@ from kmirror.cli.html_page import (
     figure,
     html_page,
     offsets_bar,
+    provenance,
     shown,
     stacked_bar,
     status_text,
@@ -43,22 +45,22 @@ MAX_FINDINGS: Final = 5_000
 MAX_SEGMENTS: Final = 50
 _COLOURS: Final = {
     "structure": "#c0392b",
-    "leader_epochs": "#2980b9",
-    "producers": "#16a085",
+    "leader_epochs": "#2779af",
+    "producers": "#12826c",
     "transactions": "#8e44ad",
-    "indexes": "#b7950b",
-    "checkpoints": "#d35400",
+    "indexes": "#8b7108",
+    "checkpoints": "#c54e00",
     "records": "#95506e",
     "group_offsets": "#a0522d",
-    "mirror_states": "#2c6e49",
-    "leaders": "#34495e",
+    "mirror_states": "#2c6f49",
+    "leaders": "#486683",
 }
-_OTHER: Final = "#7f8c8d"
+_OTHER: Final = "#697576"
 
 
-def findings_html(location: str, tables: ReplayTables) -> str:
-    """Returns the whole page."""
-    return _Page(location, tables).text()
+def findings_html(location: str, tables: ReplayTables, made: Provenance | None = None) -> str:
+    """Returns the whole page; `made` says when, how and by what."""
+    return _Page(location, tables).text(made)
 
 
 class _Page:
@@ -76,13 +78,13 @@ class _Page:
         self._open = Counter(row.log for row in tables.transactions if row.state == "ONGOING")
         self._findings_left = MAX_FINDINGS
 
-    def text(self) -> str:
+    def text(self, made: Provenance | None) -> str:
         wrong = self._wrong
         status, sentence = ("different", "Something is wrong.") if wrong else ("sound", "The logs are sound.")
         parts = [
             "<h1>Logs and what lies beside them</h1>",
-            f"<p><code>{escaped(self._location)}</code></p>",
             verdict_box(status, sentence, summary_line(self._tables)),
+            f"<p><code>{escaped(self._location)}</code></p>",
             f'<div class="cards">{self._logs_figure()}{self._kinds_figure()}</div>',
             "<h2>Logs</h2>",
             self._table(),
@@ -90,8 +92,13 @@ class _Page:
             "".join(self._section(number, row) for number, row in enumerate(wrong[:MAX_UNFOLDED])),
             self._rest(wrong[MAX_UNFOLDED:]),
             "<p><small>kmirror verify-logs: every batch was read; what lies beside the segments was held against it.</small></p>",
+            provenance(made, self._read_text()) if made is not None else "",
         ]
         return html_page(f"kmirror verify-logs: {len(self._tables.findings)} findings", *parts)
+
+    def _read_text(self) -> str:
+        size = sum(segment.size for segment in self._tables.structure)
+        return f"{size:,} bytes of batches in {len(self._tables.structure):,} segments of {len(self._logs):,} logs"
 
     def _name(self, row: LogRow) -> str:
         return log_name(self._location, row)

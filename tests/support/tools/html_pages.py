@@ -44,6 +44,7 @@ KNOWN: Final = frozenset(
         "dt",
         "dd",
         "small",
+        "pre",
     ]
 )
 ATTRIBUTES: Final = frozenset(
@@ -65,6 +66,7 @@ ATTRIBUTES: Final = frozenset(
         "width",
         "height",
         "fill",
+        "data-head",
     ]
 )
 
