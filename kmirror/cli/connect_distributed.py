@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 async def serve(runtime: AsyncioRuntime, props: Mapping[str, str]) -> int:
     """Runs until a signal; returns 0 after an orderly end, 1 after a second signal."""
     worker = ConnectWorker(runtime, props, transform=worker_references(props))
-    async with metrics_served(runtime, props, worker.metrics, worker.reasons):
+    async with metrics_served(runtime, props, worker.metrics, worker.health):
         await worker.start()
         _log.info("Kafka Connect worker started at %s", worker.advertised_url)
         return await until_signalled(runtime, worker.stop, "Kafka Connect")

@@ -58,7 +58,7 @@ async def serve(runtime: AsyncioRuntime, props: Mapping[str, str], clusters: lis
     """Runs until a signal; returns 0 after an orderly end, 1 after a second signal."""
     providers = ConfigProviders.of_a_tool(props, OsFileSystem(), os.environ)
     maker = MirrorMaker(runtime, props, targets=clusters, transform=providers.resolve)
-    async with metrics_served(runtime, props, maker.metrics, maker.reasons):
+    async with metrics_served(runtime, props, maker.metrics, maker.health):
         rest = None
         if maker.config.enable_internal_rest:
             rest = DedicatedRest(runtime, providers.resolve(props))

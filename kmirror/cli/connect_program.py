@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from kmirror.cli.properties import read_properties
 from kmirror.cli.user_errors import exit_code
+from kmirror.common.health import Health
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.runtime import collector
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime, run
@@ -44,15 +45,15 @@ def run_program(name: str, prepare: Callable[[], tuple[Path, Serve]]) -> int:
 
 @asynccontextmanager
 async def metrics_served(
-    runtime: AsyncioRuntime, props: Mapping[str, str], metrics: MetricsRegistry, reasons: Callable[[], list[str]]
+    runtime: AsyncioRuntime, props: Mapping[str, str], metrics: MetricsRegistry, health: Callable[[], Health]
 ) -> AsyncIterator[None]:
-    """Serves metrics and health where `kmirror.http.listener` says, if it does; `reasons` are why the
-    program is not ready.
+    """Serves metrics and health where `kmirror.http.listener` says, if it does; `health` is the
+    program's.
     """
     if not props.get(HTTP_LISTENER_CONFIG):
         yield
         return
-    http = NodeHttp(runtime, props[HTTP_LISTENER_CONFIG], metrics, reasons)
+    http = NodeHttp(runtime, props[HTTP_LISTENER_CONFIG], metrics, health)
     await http.start()
     _log.info("Metrics and health are served on port %d", http.port)
     try:

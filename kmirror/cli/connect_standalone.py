@@ -52,7 +52,7 @@ async def serve(runtime: AsyncioRuntime, props: Mapping[str, str], connectors: S
     cannot be made.
     """
     worker = StandaloneWorker(runtime, props, worker_references(props))
-    async with metrics_served(runtime, props, worker.metrics, worker.reasons):
+    async with metrics_served(runtime, props, worker.metrics, worker.health):
         await worker.start()
         if not await _create(worker, connectors):
             await worker.stop()

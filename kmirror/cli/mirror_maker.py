@@ -27,7 +27,7 @@ from kmirror.cli.tool_options import CommandError, ToolParser, UsageError, requi
 from kmirror.common.errors import KmirrorError
 
 if TYPE_CHECKING:
-    from kmirror.mirrormaker.legacy.cluster_watch import ClusterWatch
+    from kmirror.mirrormaker.cluster_watch import ClusterWatch
     from kmirror.mirrormaker.legacy.mirror_maker import MirrorMaker
     from kmirror.mirrormaker.legacy.settings import MirrorMakerSettings
     from kmirror.runtime.api import Runtime
@@ -130,7 +130,7 @@ def _pattern(include: str) -> re.Pattern[str]:
 def run(options: argparse.Namespace) -> int:
     from kmirror.clients.consumer.consumer_config import ConsumerConfig
     from kmirror.clients.producer_config import ProducerConfig
-    from kmirror.mirrormaker.legacy.cluster_watch import ClusterWatch
+    from kmirror.mirrormaker.cluster_watch import ClusterWatch
     from kmirror.mirrormaker.legacy.mirror_maker import MirrorMaker
     from kmirror.mirrormaker.legacy.settings import tell_unknown
     from kmirror.runtime.asyncio_runtime import run as run_loop
@@ -191,12 +191,13 @@ async def _run_until_a_signal(mirror_maker: MirrorMaker) -> int:
 async def _serve_metrics(runtime: Runtime, listener: str | None, mirror_maker: MirrorMaker, watches: Sequence[ClusterWatch]) -> Any:
     if listener is None:
         return None
+    from kmirror.common.health import Health, joined
     from kmirror.server.node_http import NodeHttp
 
-    def not_ready() -> list[str]:
-        return mirror_maker.not_ready() + [reason for watch in watches for reason in watch.not_ready()]
+    def health() -> Health:
+        return joined([mirror_maker.health(), *(watch.health() for watch in watches)])
 
-    http = NodeHttp(runtime, listener, mirror_maker.metrics, not_ready)
+    http = NodeHttp(runtime, listener, mirror_maker.metrics, health)
     await http.start()
     logging.getLogger(__name__).info("Metrics are served on port %d", http.port)
     return http

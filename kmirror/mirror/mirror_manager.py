@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError, unknown_mirror
+from kmirror.common.health import Health
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition
 from kmirror.common.uuid import Uuid
@@ -29,6 +30,7 @@ from kmirror.mirror.coordination.mirror_coordinator import MirrorCoordinator
 from kmirror.mirror.coordination.mirror_partition_id import MirrorPartitionId
 from kmirror.mirror.coordination.mirror_state_client import MirrorStateClient
 from kmirror.mirror.fetch.mirror_fetcher_manager import MirrorFetcherManager
+from kmirror.mirror.mirror_health import mirror_health
 from kmirror.mirror.mirror_metrics import register_mirror_metrics
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
@@ -358,6 +360,12 @@ class MirrorManager:
         known = self._image.configs.mirror(mirror_name).get(SOURCE_CLUSTER_ID_CONFIG)
         mirror = self._mirrors.get(mirror_name)
         return known or (mirror.source_cluster_id if mirror is not None else "")
+
+    def healths(self) -> dict[str, Health]:
+        """Returns how well each mirror is, as far as the partitions tell that this broker leads."""
+        now_ms = self._runtime.clock.monotonic_ms()
+        names = self._image.configs.mirror_names()
+        return {name: mirror_health(self.led_partitions(name), self.fetchers, now_ms) for name in names}
 
     def describe(self, mirror_name: str) -> list[PartitionDescription]:
         """Describes the mirror's partitions that this broker leads.

@@ -50,7 +50,7 @@ class MirrorCheckpointConnector:
 
     def jobs(self) -> list[Job]:
         refresh_ms = self.config.interval_ms("refresh.groups")
-        return [Job(self.refresh_consumer_groups, refresh_ms, "refreshing consumer groups", delayed=True), self._topic.job()]
+        return [Job(self.refresh_consumer_groups, refresh_ms, "refreshing consumer groups", delayed=True, is_vital=True), self._topic.job()]
 
     def task_properties(self) -> list[dict[str, str]]:
         """Returns which groups each task has; none if the flow, or its checkpoints, are disabled.

@@ -15,7 +15,7 @@ offsets that were copied after its start, so that none goes back.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -38,6 +38,7 @@ from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.formats import Checkpoint, SchemaException
 from kmirror.mirrormaker.herder.connector_plan import TaskContext
 from kmirror.mirrormaker.internal_topics import InternalTopicReader
+from kmirror.mirrormaker.kept_running import Told
 from kmirror.mirrormaker.mirror_metrics import MirrorCheckpointMetrics
 from kmirror.mirrormaker.offset_sync_store import OffsetSyncStore
 from kmirror.mirrormaker.replication_policy import ReplicationPolicy
@@ -75,7 +76,7 @@ class CheckpointTaskConfig:
 
 
 class MirrorCheckpointTask:
-    """One task. `run` runs one life of it. `heard` is called while it is alive."""
+    """One task. `run` runs one life of it, and tells its status."""
 
     def __init__(
         self,
@@ -91,12 +92,12 @@ class MirrorCheckpointTask:
         self._metrics = metrics
         self._context = context
 
-    async def run(self, heard: Callable[[], object]) -> None:
+    async def run(self, status: Told) -> None:
         """Works until it is cancelled; raises what a checkpoint could not be written for."""
         life = _Life(self._runtime, self.config, self._offsets, self._metrics, self._context)
         try:
             await life.start()
-            await life.work(heard)
+            await life.work(status)
         finally:
             await life.end()
 
@@ -138,18 +139,18 @@ class _Life:
         self._scope.spawn(Supervised(self._runtime, self._follow_syncs, name=f"{self._name} syncs").run(), name="syncs")
         _log.info("[%s] checkpoints %d groups", self._name, len(self._config.groups))
 
-    async def work(self, heard: Callable[[], object]) -> None:
+    async def work(self, status: Told) -> None:
         config = self._config
         jobs = [
-            Job(self.emit_checkpoints, config.emit_interval_ms, "emitting checkpoints", delayed=True),
+            Job(self.emit_checkpoints, config.emit_interval_ms, "emitting checkpoints", delayed=True, is_vital=True),
             Job(self.sync_group_offsets, config.sync_interval_ms, "sync idle consumer group offset from source to target", delayed=True),
         ]
 
         def alive() -> None:
             self._records.raise_failure()
-            heard()
+            status.heard()
 
-        await run_regularly(self._runtime, self._name, jobs, timeout_ms=config.admin_timeout_ms, heard=alive)
+        await run_regularly(self._runtime, self._name, jobs, timeout_ms=config.admin_timeout_ms, heard=alive, ended=status.job_ended)
 
     async def end(self) -> None:
         """Closes all, even if the task is cancelled while it ends for another reason."""

@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kmirror.common.errors import ConfigError
+from kmirror.common.health import Health
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.mirrormaker.client_configs import CLIENT_CONFIG_NAMES
 from kmirror.mirrormaker.connector_validation import ConfigInfos, require_valid, validate
@@ -123,9 +124,9 @@ class ConnectWorker:
         await self.herder.stop()
         await self._plans.close()
 
-    def reasons(self) -> list[str]:
-        """Returns a line for the worker, each connector and each task that does not run; none if all do."""
-        return [status.described() for status in self.herder.statuses if not status.is_well]
+    def health(self) -> Health:
+        """Returns whether what should run at this worker is known, and runs."""
+        return self.herder.readiness()
 
     def _checked(self, config: Mapping[str, str | None]) -> ConfigInfos:
         return validate(config, self._transform, self._plans.plan)

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from kmirror.common.errors import ConfigError
+from kmirror.common.health import Health, joined
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.mirrormaker.connector_config import CONNECTORS, MirrorCheckpointConfig, MirrorSourceConfig
 from kmirror.mirrormaker.connector_validation import CHECKPOINT, HEARTBEAT
@@ -129,9 +130,13 @@ class MirrorMaker:
     def statuses(self) -> list[Status]:
         return [status for flow in self.flows for status in flow.herder.statuses]
 
+    def health(self) -> Health:
+        """Returns whether what should run on this node is known, and runs."""
+        return joined(flow.herder.readiness() for flow in self.flows)
+
     def reasons(self) -> list[str]:
-        """Returns a line for each worker, connector and task that does not run; none if all do."""
-        return [status.described() for status in self.statuses() if not status.is_well]
+        """Returns why the node is not ready; empty if it is."""
+        return self.health().all_reasons
 
 
 def _check_filters(resolved: Mapping[str, Mapping[str, str]], profile: str) -> None:

@@ -6,19 +6,23 @@ leaves a failed task FAILED until somebody restarts it). Errors that nobody fore
 `Supervised`, which reports them with their place in the program.
 
 Work that is RUNNING says so again and again (`heard`). If it has not for SILENT_MS, its state is not
-known, and `described` says UNKNOWN with the age of what was last heard.
+known, and `described` says UNKNOWN with the age of what was last heard. Work that runs may be in
+trouble all the same: a cluster does not answer it, or a job of it fails. It says so (`trouble`) until
+that is over, and is not well meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from kmirror.common.errors import KmirrorError
+from kmirror.common.health import Health
 from kmirror.common.ports import Clock
+from kmirror.mirrormaker.scheduler import Job
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.runtime.supervision import Supervised
 
@@ -39,6 +43,24 @@ class State(Enum):
     STOPPED = "STOPPED"
 
 
+class Told(Protocol):
+    """What work tells of itself while it runs: `Status`."""
+
+    def heard(self) -> None: ...
+    def trouble(self, what: str, reason: str | None) -> None: ...
+    def warn(self, what: str, reason: str | None) -> None: ...
+    def job_ended(self, job: Job, failed: str | None) -> None: ...
+
+
+class Unheard:
+    """Of work whose owner does not ask how it is."""
+
+    def heard(self) -> None: ...
+    def trouble(self, what: str, reason: str | None) -> None: ...
+    def warn(self, what: str, reason: str | None) -> None: ...
+    def job_ended(self, job: Job, failed: str | None) -> None: ...
+
+
 class Status:
     """What is known of one connector or task. Times are of the monotonic clock."""
 
@@ -47,6 +69,8 @@ class Status:
         self.state = State.UNASSIGNED
         self.error: str | None = None
         self.failures = 0
+        self.troubles: dict[str, str] = {}
+        self.warnings: dict[str, str] = {}
         self._rests = False
         self._clock = clock
         self.since_ms = self.heard_ms = clock.monotonic_ms()
@@ -55,11 +79,25 @@ class Status:
         self.state, self.error, self._rests = state, error, False
         self.since_ms = self.heard_ms = self._clock.monotonic_ms()
         self.failures += state is State.FAILED
+        self.troubles, self.warnings = {}, {}
+
+    def trouble(self, what: str, reason: str | None) -> None:
+        """The work runs, but `what` is in trouble; None: it is not, or not any more."""
+        _note(self.troubles, what, reason)
+
+    def warn(self, what: str, reason: str | None) -> None:
+        """The work is well, but something beside it, `what`, does not work; None: it does."""
+        _note(self.warnings, what, reason)
 
     def rest(self, state: State) -> None:
         """Its users have paused or stopped it: it does nothing, and that is well."""
         self.change(state)
         self._rests = True
+
+    def job_ended(self, job: Job, failed: str | None) -> None:
+        """A job of the work has run; `failed` says how it failed, if it did."""
+        tell = self.trouble if job.is_vital else self.warn
+        tell(job.description, None if failed is None else f"{job.description}: {failed}")
 
     def heard(self) -> None:
         """The work is alive."""
@@ -73,11 +111,31 @@ class Status:
         if self.state is State.RUNNING and now_ms - self.heard_ms > SILENT_MS:
             return f"{self.name}: UNKNOWN, last heard of {(now_ms - self.heard_ms) // 1000} s ago"
         since = f"{self.name}: {self.state.value} for {(now_ms - self.since_ms) // 1000} s"
-        return since if self.error is None else f"{since}: {self.error}"
+        reason = self.error or "; ".join(self.troubles.values())
+        return f"{since}: {reason}" if reason else since
 
     @property
     def is_well(self) -> bool:
+        if self.troubles:
+            return False
         return self._rests or (self.state is State.RUNNING and self._clock.monotonic_ms() - self.heard_ms <= SILENT_MS)
+
+
+def _note(of: dict[str, str], what: str, reason: str | None) -> None:
+    if reason is None:
+        of.pop(what, None)
+    else:
+        of[what] = reason
+
+
+def health_of(statuses: Iterable[Status]) -> Health:
+    """Returns the health of work that is to run."""
+    every = list(statuses)
+    return Health(
+        [status.described() for status in every if not status.is_well],
+        [status.described() for status in every],
+        warnings=[f"{status.name}: {warning}" for status in every for warning in status.warnings.values()],
+    )
 
 
 Work = Callable[[Status], Coroutine[Any, Any, object]]

@@ -141,8 +141,9 @@ class MirrorPlans:
             return make(reconfigure)
 
         return ConnectorPlan(
-            config.connector_name, dict(props), checked_make, make_task, config.get_int("admin.timeout.ms"), is_source=not config.is_sink
-        )
+            config.connector_name, dict(props), checked_make, make_task, config.get_int("admin.timeout.ms"),
+            is_source=not config.is_sink, needs_tasks=isinstance(config, MirrorSourceConfig) and config.enabled,
+        )  # fmt: skip
 
     # Tasks, with the properties that the workers agreed on
 
@@ -155,7 +156,7 @@ class MirrorPlans:
             ]
             with _measured(metrics, source, index, remotes), self._errors.of_task(config.connector, index) as counts:
                 config = replace(config, transforming=transforming(source, self._worker, index, counts, self._runtime.clock))
-                await MirrorSourceTask(self._runtime, config, self.offset_storage(), metrics, context).run(status.heard)
+                await MirrorSourceTask(self._runtime, config, self.offset_storage(), metrics, context).run(status)
 
         return work
 
@@ -165,7 +166,7 @@ class MirrorPlans:
             config, metrics = checkpoint_task_config(checkpoint, self._worker, index), self._metrics_of_checkpoints(checkpoint.flow)
             with _measured(metrics, checkpoint, index, config.groups), self._errors.of_task(checkpoint.connector_name, index) as counts:
                 config = replace(config, records=self._transformed(checkpoint, config.records, index, counts))
-                await MirrorCheckpointTask(self._runtime, config, self.offset_storage(), metrics, context).run(status.heard)
+                await MirrorCheckpointTask(self._runtime, config, self.offset_storage(), metrics, context).run(status)
 
         return work
 

@@ -29,16 +29,22 @@ Step = Callable[[], object]
 @dataclass(frozen=True)
 class Job:
     """`run` calls what it is given whenever it has got on. `interval_ms` None means never. With `delayed`,
-    the first time is after one interval.
+    the first time is after one interval. A job that `is_vital` says what is copied: while it fails, that is
+    not known.
     """
 
     run: Callable[[Step], Awaitable[object]]
     interval_ms: int | None
     description: str
     delayed: bool = False
+    is_vital: bool = False
 
 
 async def _nothing() -> None:
+    pass
+
+
+def _nobody(_: Job, __: str | None) -> None:
     pass
 
 
@@ -51,9 +57,11 @@ async def run_regularly(
     heard: Callable[[], object],
     after: Callable[[], Awaitable[object]] = _nothing,
     alive_ms: int = 10_000,
+    ended: Callable[[Job, str | None], object] = _nobody,
 ) -> None:
     """Runs jobs until it is cancelled. Calls `heard` at least each `alive_ms` between jobs, and with each
-    step of a job; `after` behind each job, whose time limit it does not share.
+    step of a job; `after` behind each job, whose time limit it does not share. `ended` gets each job and how it
+    failed, if it did.
     """
     clock = runtime.clock
     begin_ms = clock.monotonic_ms()
@@ -66,7 +74,8 @@ async def run_regularly(
         if index is None or wait_ms > 0:
             await runtime.sleep_ms(min(wait_ms, alive_ms))
             continue
-        await execute(name, active[index], timeout_ms, heard)
+        failed = await execute(name, active[index], timeout_ms, heard)
+        ended(active[index], failed)
         await after()
         now_ms = clock.monotonic_ms()
         interval_ms = max(active[index].interval_ms or 0, 1)
@@ -74,10 +83,13 @@ async def run_regularly(
         due[index] += interval_ms * max(1, missed)
 
 
-async def execute(name: str, job: Job, timeout_ms: int, heard: Callable[[], object]) -> None:
-    """Runs a job once; logs what goes wrong, and a step that takes longer than `timeout_ms`."""
+async def execute(name: str, job: Job, timeout_ms: int, heard: Callable[[], object]) -> str | None:
+    """Runs a job once; logs what goes wrong, and a step that takes longer than `timeout_ms`. Returns how it
+    failed, if it did.
+    """
     limit_s, loop = max(timeout_ms, STANDS_STILL_MS) / 1000, asyncio.get_running_loop()
     last_s, longest_s = loop.time(), 0.0
+    failed: str | None = None
 
     def got_on() -> None:
         nonlocal last_s, longest_s
@@ -95,9 +107,11 @@ async def execute(name: str, job: Job, timeout_ms: int, heard: Callable[[], obje
             await job.run(step)
     except TimeoutError:
         _log.error("[%s] timed out running task: %s", name, job.description)
-        return
+        return "it timed out"
     except KmirrorError as error:
+        failed = str(error)
         _log.error("[%s] caught exception in scheduled task: %s: %s", name, job.description, error)
     got_on()
     if longest_s * 1000 > timeout_ms:
         _log.error("[%s] took too long (%.0f ms) running task: %s", name, longest_s * 1000, job.description)
+    return failed

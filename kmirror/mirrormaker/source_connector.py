@@ -77,7 +77,7 @@ class MirrorSourceConnector:
         return [
             Job(self.sync_topic_acls, interval("sync.topic.acls"), "syncing topic ACLs"),
             Job(self.sync_topic_configs, interval("sync.topic.configs"), "syncing topic configs"),
-            Job(self.refresh_topic_partitions, interval("refresh.topics"), "refreshing topics", delayed=True),
+            Job(self.refresh_topic_partitions, interval("refresh.topics"), "refreshing topics", delayed=True, is_vital=True),
             *([] if self._syncs_topic is None else [self._syncs_topic.job()]),
         ]
 

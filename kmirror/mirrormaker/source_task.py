@@ -30,12 +30,12 @@ packed into batches.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Final
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.mirrormaker.connect_offsets import SourceOffsets
 from kmirror.mirrormaker.herder.connector_plan import TaskContext
+from kmirror.mirrormaker.kept_running import Told, Unheard
 from kmirror.mirrormaker.mirror_metrics import MirrorSourceMetrics
 from kmirror.mirrormaker.source_task_config import SourceTaskConfig, TaskProgress
 from kmirror.mirrormaker.source_task_life import SourceTaskLife
@@ -44,6 +44,7 @@ from kmirror.runtime.api import Runtime
 _log = logging.getLogger(__name__)
 CAREFUL_POLLS: Final = 64
 FOR_EVER: Final = 2**63
+UNHEARD: Final = Unheard()
 OWN_TASK: Final = TaskContext()
 """Of a task without a worker."""
 
@@ -66,9 +67,9 @@ class MirrorSourceTask:
         self._metrics = metrics
         self._context = context
 
-    async def run(self, heard: Callable[[], object] = lambda: None) -> None:
-        """Copies until it is cancelled; raises what the target refused. `heard` is called while the
-        source answers.
+    async def run(self, status: Told = UNHEARD) -> None:
+        """Copies until it is cancelled; raises what the target refused. `status` hears of it while the
+        source answers, and of troubles.
         """
         careful_polls = 0
         while True:
@@ -77,16 +78,16 @@ class MirrorSourceTask:
             )
             try:
                 await life.start()
-                careful_polls = await self._until_refused(life, heard)
+                careful_polls = await self._until_refused(life, status)
             finally:
                 await life.end()
 
-    async def _until_refused(self, life: SourceTaskLife, heard: Callable[[], object]) -> int:
+    async def _until_refused(self, life: SourceTaskLife, status: Told) -> int:
         """Copies until the target refuses a batch that it may refuse; returns for how many polls to be careful.
         Raises anything else.
         """
         try:
-            await life.copy(heard)
+            await life.copy(status)
         except ApiException as error:
             if not life.may_be_refused:
                 raise

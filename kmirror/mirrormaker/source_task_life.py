@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final
@@ -20,6 +20,7 @@ from kmirror.mirrormaker.batch_copying import Copying, NewBatch, in_runs, joined
 from kmirror.mirrormaker.batches_on_way import BatchesOnWay
 from kmirror.mirrormaker.connect_offsets import NOTHING_STORED, SourceOffsets, record_source
 from kmirror.mirrormaker.herder.connector_plan import TaskContext
+from kmirror.mirrormaker.kept_running import Told
 from kmirror.mirrormaker.mirror_metrics import MirrorSourceMetrics
 from kmirror.mirrormaker.missing_topics import MissingTopics
 from kmirror.mirrormaker.offset_sync_sender import OffsetSyncSender
@@ -28,6 +29,7 @@ from kmirror.mirrormaker.source_task_config import SourceTaskConfig, TaskProgres
 from kmirror.mirrormaker.source_task_offset_committer import SourceTaskOffsetCommitter
 from kmirror.mirrormaker.source_watch import SourceWatch
 from kmirror.mirrormaker.submitted_records import Submitted, SubmittedRecords
+from kmirror.mirrormaker.target_watch import TargetWatch
 from kmirror.mirrormaker.task_transactions import TaskTransactions
 from kmirror.mirrormaker.transformed_copying import TransformedCopying, unpacked
 from kmirror.record.compression import CompressionType
@@ -71,6 +73,9 @@ class SourceTaskLife:
         self._watch = SourceWatch(runtime.clock, self._consumer, f"{config.flow}|{config.connector}", config.flow.source)
         exact = {} if config.transactional_id is None else {"transactional.id": config.transactional_id, "enable.idempotence": "true"}
         self._producer = KafkaProducer(runtime, {"linger.ms": "0", **config.producer, **exact})
+        self._target_watch = TargetWatch(
+            runtime.clock, f"[{config.flow}|{config.connector}] {config.flow.target}", self._producer.trouble, lambda: progress.records
+        )
         self._transactions = None if config.transactional_id is None else self._made_transactions()
         self._syncs = None
         if config.sync_producer is not None:
@@ -136,7 +141,7 @@ class SourceTaskLife:
             "[%s] copies %d partitions, %d of them from the beginning of what the source has", name, len(config.partitions), uncommitted
         )
 
-    async def copy(self, heard: Callable[[], object]) -> None:
+    async def copy(self, status: Told) -> None:
         """Polls and sends, until the target refuses something."""
         pause_ms = FIRST_PAUSE_MS
         while True:
@@ -155,7 +160,10 @@ class SourceTaskLife:
                 pause_ms = min(2 * pause_ms, LONGEST_PAUSE_MS)
                 continue
             pause_ms = FIRST_PAUSE_MS
-            self._watch.polled(heard)
+            self._watch.polled(status.heard)
+            status.trouble("source", self._watch.fault)
+            self._target_watch.look_now_and_then()
+            status.trouble("target", self._target_watch.fault)
             self._progress.last_poll_ms = self._runtime.clock.monotonic_ms()
             if not fetched:
                 self._on_way.note_written()

@@ -39,6 +39,8 @@ class SourceWatch:
         self._answered_ms = clock.monotonic_ms()
         self._troubled_ms: int | None = None
         self._told_ms: int | None = None
+        self.fault: str | None = None
+        """What goes wrong, once it was told; None when it is over."""
 
     def polled(self, heard: Callable[[], object]) -> None:
         """Looks at the consumer after each poll; calls `heard` unless nothing is answered."""
@@ -53,19 +55,21 @@ class SourceWatch:
             return
         if self._troubled_ms is None:
             self._troubled_ms = now_ms
-        if now_ms - self._troubled_ms >= TOLD_AFTER_MS and (self._told_ms is None or now_ms - self._told_ms >= TOLD_AGAIN_MS):
+        if now_ms - self._troubled_ms < TOLD_AFTER_MS:
+            return
+        self.fault = self._said(now_ms, trouble)
+        if self._told_ms is None or now_ms - self._told_ms >= TOLD_AGAIN_MS:
             self._told_ms = now_ms
-            self._tell(now_ms, trouble)
+            _log.warning("[%s] %s", self._task, self.fault)
 
-    def _tell(self, now_ms: int, trouble: str) -> None:
+    def _said(self, now_ms: int, trouble: str) -> str:
         silent_ms = now_ms - self._answered_ms
         if silent_ms >= TOLD_AFTER_MS:
-            _log.warning("[%s] %s has not answered for %d s: %s", self._task, self._source, silent_ms // 1000, trouble)
-        else:
-            troubled_ms = now_ms - (self._troubled_ms or now_ms)
-            _log.warning("[%s] not all partitions of %s could be read for %d s: %s", self._task, self._source, troubled_ms // 1000, trouble)
+            return f"{self._source} has not answered for {silent_ms // 1000} s: {trouble}"
+        troubled_ms = now_ms - (self._troubled_ms or now_ms)
+        return f"not all partitions of {self._source} could be read for {troubled_ms // 1000} s: {trouble}"
 
     def _is_over(self, now_ms: int) -> None:
         if self._told_ms is not None and self._troubled_ms is not None:
             _log.info("[%s] %s answers again, after %d s", self._task, self._source, (now_ms - self._troubled_ms) // 1000)
-        self._troubled_ms = self._told_ms = None
+        self._troubled_ms = self._told_ms = self.fault = None

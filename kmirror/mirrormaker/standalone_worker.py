@@ -19,12 +19,16 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
+from kmirror.clients.client_config import ClientConfig, common_config_def
 from kmirror.common.config import NO_DEFAULT, ConfigDef, ConfigType
+from kmirror.common.health import Health, joined
 from kmirror.common.metrics import MetricsRegistry
+from kmirror.mirrormaker.cluster_watch import ClusterWatch
 from kmirror.mirrormaker.connect_worker import ConnectClientsConfig
 from kmirror.mirrormaker.herder.file_offset_storage import FileOffsetStorage
 from kmirror.mirrormaker.herder.herder import TargetState
 from kmirror.mirrormaker.herder.standalone_herder import StandaloneHerder
+from kmirror.mirrormaker.herder.worker_health import NOT_LOOKED_AT
 from kmirror.mirrormaker.mirror_maker_config import Transform
 from kmirror.mirrormaker.mirror_plans import MirrorPlans
 from kmirror.mirrormaker.rest.connect_rest import ConnectRest
@@ -60,6 +64,8 @@ class StandaloneWorker:
         self._plans: MirrorPlans | None = None
         self.metrics = MetricsRegistry(runtime.clock)
         self._herder: StandaloneHerder | None = None
+        admin = self._config.client("admin", "connect-standalone-watch")
+        self._watch = ClusterWatch(runtime, "target", ClientConfig(common_config_def(), admin, runtime))
 
     @property
     def herder(self) -> StandaloneHerder:
@@ -86,6 +92,7 @@ class StandaloneWorker:
             self._rest.loggers.set_level,
             {name: self._values[name] for name in CONVERTERS},
         )
+        self._watch.start()
         self._rest.serve(self._herder, self._herder.validate)
 
     async def create(self, name: str, config: Mapping[str, str], target_state: TargetState | None = None) -> None:
@@ -95,11 +102,14 @@ class StandaloneWorker:
     async def stop(self) -> None:
         """Answers no more; tasks wait for what is on its way and store their offsets."""
         await self._rest.stop()
+        await self._watch.stop()
         if self._herder is not None:
             await self._herder.stop()
         if self._plans is not None:
             await self._plans.close()
 
-    def reasons(self) -> list[str]:
-        """Returns a line for each connector and task that does not run; none if all do."""
-        return [] if self._herder is None else [status.described() for status in self._herder.statuses() if not status.is_well]
+    def health(self) -> Health:
+        """Returns whether what should run is known, and runs, and whether the worker's cluster answers."""
+        if self._herder is None:
+            return Health(["the worker is starting"], ["the start of the worker"], NOT_LOOKED_AT)
+        return joined([self._herder.readiness(), self._watch.health()])

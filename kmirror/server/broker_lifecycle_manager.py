@@ -144,6 +144,7 @@ class BrokerLifecycleManager:
         self._incarnation_id = Uuid.random(runtime.random)
         self._wants_fence = True
         self._failures = 0
+        self._heard_ms = runtime.clock.monotonic_ms()
         self.acknowledged_offline_log_dirs: tuple[Uuid, ...] = ()
         self._wake = asyncio.Event()
         self.state = BrokerState.NOT_RUNNING
@@ -171,6 +172,11 @@ class BrokerLifecycleManager:
         while not self.may_shut_down.done():
             delay_ms = await self._heartbeat()
             await self._sleep_or_wake(delay_ms)
+
+    @property
+    def unheard_ms(self) -> int:
+        """For how long the controller has not taken a request of this broker."""
+        return self._runtime.clock.monotonic_ms() - self._heard_ms
 
     def set_ready_to_unfence(self) -> None:
         """Says that the logs are loaded and the metadata is caught up."""
@@ -234,6 +240,7 @@ class BrokerLifecycleManager:
                 if not response.error_code:
                     self.broker_epoch = response.broker_epoch
                     self._failures = 0
+                    self._heard_ms = self._runtime.clock.monotonic_ms()
                     return
                 error = Errors.for_code(response.error_code)
                 if error in (Errors.INVALID_REGISTRATION, Errors.UNSUPPORTED_VERSION, Errors.INCONSISTENT_CLUSTER_ID):
@@ -273,6 +280,7 @@ class BrokerLifecycleManager:
             return self._heartbeat_failed(Errors.for_code(response.error_code).name)
         self._conditions.end(_HEARTBEATS)
         self._failures = 0
+        self._heard_ms = self._runtime.clock.monotonic_ms()
         self.acknowledged_offline_log_dirs = tuple(request.offline_log_dirs)
         return self._take(response, wants_shut_down=wants_shut_down)
 

@@ -21,11 +21,13 @@ import logging
 from collections.abc import Callable
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.health import Health
 from kmirror.common.metrics import MetricName, MetricsRegistry
 from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, MIRROR_STATE_TOPIC_NAME, SHARE_GROUP_STATE_TOPIC_NAME
 from kmirror.coordinator.common.replica_log import ReplicaManagerLog
 from kmirror.coordinator.group.group_coordinator import GroupCoordinator
 from kmirror.metadata.authorizer.acl_publisher import AclPublisher
+from kmirror.metadata.registrations import BrokerRegistration
 from kmirror.metadata.topic_configs import MAX_LONG
 from kmirror.mirror.mirror_manager import MirrorManager
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
@@ -76,6 +78,7 @@ from kmirror.storage.log_manager_loading import run_some
 
 CONTROLLED_SHUTDOWN_TIMEOUT_MS = 10_000
 SHUTDOWN_GRACE_MS = 100
+_NOT_LOOKED_AT = ("leaders and replicas of partitions", "mirrors: /health/mirrors", "nodes other than this one")
 _log = logging.getLogger(__name__)
 
 
@@ -370,11 +373,11 @@ class BrokerServer:
         if error is not None:
             self._metadata.progress.fail(error)
 
-    def not_ready_reasons(self) -> list[str]:
-        """Returns why this broker should get no clients; empty if it serves."""
+    def health(self) -> Health:
+        """Returns whether this broker should get clients."""
         lifecycle, image = self._lifecycle, self._metadata.image
         if lifecycle is None or not self._ready.done():
-            return [f"the broker is starting: {self._waiting_text()}"]
+            return Health([f"the broker is starting: {self._waiting_text()}"], ["the start of the broker"], _NOT_LOOKED_AT)
         reasons: list[str] = []
         if lifecycle.may_shut_down.done() or lifecycle.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
             reasons.append("the broker is shutting down")
@@ -383,8 +386,18 @@ class BrokerServer:
             reasons.append("the broker is fenced" if registration is not None else "the broker is not registered")
         if self._metadata.records_behind:
             reasons.append(f"the metadata is {self._metadata.records_behind} records behind the controller")
-        reasons += [f"log directory {directory} is offline" for directory in self._log_dirs.directory_ids()]
-        return reasons
+        unheard_ms = lifecycle.unheard_ms
+        if unheard_ms > self._config.get_int("broker.session.timeout.ms"):
+            reasons.append(f"the controller has not been heard of for {unheard_ms // 1000} s: the metadata may be old")
+        offline = self._log_dirs.directory_ids()
+        reasons += [f"log directory {directory} is offline" for directory in offline]
+        looked_at = [
+            f"the broker is {lifecycle.state.value}, by its metadata {_said_of(registration)}",
+            f"the controller took its last heartbeat {unheard_ms} ms ago",
+            f"the metadata is applied up to offset {self._metadata.loader.next_offset}",
+            f"{len(self._config.log_dirs)} log directories, {len(offline)} of them offline",
+        ]
+        return Health(reasons, looked_at, _NOT_LOOKED_AT)
 
     async def stop(self) -> None:
         """Shuts down in a controlled way and closes the data cleanly."""
@@ -445,3 +458,9 @@ class BrokerServer:
         if self._lifecycle is None:
             raise ApiException(Errors.BROKER_NOT_AVAILABLE)
         return await self.apis.handle(context)
+
+
+def _said_of(registration: BrokerRegistration | None) -> str:
+    if registration is None:
+        return "not registered"
+    return "fenced" if registration.fenced else "not fenced"

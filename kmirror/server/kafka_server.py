@@ -10,6 +10,7 @@ import asyncio
 import logging
 
 from kmirror.common.errors import ConfigError, KmirrorError
+from kmirror.common.health import Health, joined
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
 from kmirror.runtime.api import Runtime
@@ -44,7 +45,8 @@ class KafkaServer:
         self.controller: ControllerServer | None = None
         self.broker: BrokerServer | None = None
         http_listener = config.get_string(HTTP_LISTENER_CONFIG)
-        self.http = NodeHttp(runtime, http_listener, self.metrics, self.not_ready_reasons) if http_listener else None
+        mirrors = self._mirrors if config.is_broker else None
+        self.http = NodeHttp(runtime, http_listener, self.metrics, self.health, mirrors) if http_listener else None
         self.fatal: asyncio.Future[str] = runtime.create_future()
         self._halting: asyncio.Task[None] | None = None
         self._busy: asyncio.Task[None] | None = None
@@ -124,16 +126,23 @@ class KafkaServer:
             )
             await self.broker.start()
 
-    def not_ready_reasons(self) -> list[str]:
-        """Returns why the node does not serve; empty if it does."""
+    def health(self) -> Health:
+        """Returns whether the node serves."""
         if self.fatal.done():
-            return [self.fatal.result()]
-        reasons: list[str] = []
-        if self._config.is_controller and (self.controller is None or not self.controller.is_active):
-            reasons.append("the controller is not active")
+            return Health([self.fatal.result()], ["the end of the node"])
+        roles: list[Health] = []
+        if self._config.is_controller:
+            is_active = self.controller is not None and self.controller.is_active
+            reasons = [] if is_active else ["the controller is not active"]
+            roles.append(Health(reasons, [f"the controller is {'' if is_active else 'not '}active"]))
         if self._config.is_broker:
-            reasons += self.broker.not_ready_reasons() if self.broker is not None else ["the broker is starting"]
-        return reasons
+            roles.append(
+                self.broker.health() if self.broker is not None else Health(["the broker is starting"], ["the start of the broker"])
+            )
+        return joined(roles)
+
+    def _mirrors(self) -> dict[str, Health]:
+        return {} if self.broker is None else self.broker.mirror.healths()
 
     def _halt(self, reason: str) -> None:
         """Drops the node as by SIGKILL, since it cannot go on; `fatal` says why."""

@@ -4,17 +4,21 @@ Kafka has JMX instead).
     /metrics         all metrics for Prometheus                /health/live    200 while the loop turns
     /metrics.json    all metrics by MBean                      /health/ready   200 when the node serves, else 503 with the reasons
     /health          both as JSON; its status is that of ready
+    /health/mirrors  of a broker: 200 when each mirror's partitions that it leads are well, else 503
 
-A broker is ready when it is registered and not fenced, has read the metadata up to the high
-watermark it knows, and has no log directory offline. A controller is ready when it is active.
+A broker is ready when it is registered and not fenced, hears of the controller, has read the
+metadata up to the high watermark it knows, and has no log directory offline. A controller is ready
+when it is active. A mirror whose source is gone keeps no broker from being ready, but it is not
+well itself. Each page names what it looked at, and what it did not look at.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 
 from kmirror.common.errors import ConfigError
+from kmirror.common.health import Health
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.runtime.api import Runtime
 from kmirror.server.http_server import HttpResponse, HttpServer, Steps
@@ -33,17 +37,26 @@ def parse_http_listener(text: str) -> tuple[str, int]:
 
 
 class NodeHttp:
-    """Owns a node's HTTP server. `reasons` returns why the node is not ready; empty if it is."""
+    """Owns a node's HTTP server. `health` is the node's own, `mirrors` that of each mirror by name."""
 
-    def __init__(self, runtime: Runtime, listener: str, metrics: MetricsRegistry, reasons: Callable[[], list[str]]) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        listener: str,
+        metrics: MetricsRegistry,
+        health: Callable[[], Health],
+        mirrors: Callable[[], Mapping[str, Health]] | None = None,
+    ) -> None:
         host, port = parse_http_listener(listener)
         self._metrics = metrics
-        self._reasons = reasons
+        self._health_of_node = health
+        self._mirrors = mirrors
         self._server = HttpServer(
             runtime,
             host,
             port,
             {
+                **({} if mirrors is None else {"/health/mirrors": self._mirrors_page}),
                 "/metrics": lambda: _in_steps(PROMETHEUS_CONTENT_TYPE, prometheus_steps(metrics)),
                 "/metrics.json": lambda: _in_steps(_JSON, json_steps(metrics)),
                 "/health": self._health,
@@ -63,12 +76,27 @@ class NodeHttp:
         self._server.stop()
 
     def _ready(self) -> HttpResponse:
-        reasons = self._reasons()
-        return _json(503 if reasons else 200, {"ready": not reasons, "reasons": reasons})
+        health = self._health_of_node()
+        return _json(_status(health.is_ready), health.as_json())
 
     def _health(self) -> HttpResponse:
-        reasons = self._reasons()
-        return _json(503 if reasons else 200, {"live": True, "ready": not reasons, "reasons": reasons})
+        health = self._health_of_node()
+        mirrors = {} if self._mirrors is None else {"mirrors": _by_mirror(self._mirrors())}
+        return _json(_status(health.is_ready), {"live": True, **health.as_json(), **mirrors})
+
+    def _mirrors_page(self) -> HttpResponse:
+        assert self._mirrors is not None, "the path is only served with mirrors"
+        mirrors = self._mirrors()
+        are_well = all(health.is_ready for health in mirrors.values())
+        return _json(_status(are_well), {"ready": are_well, "mirrors": _by_mirror(mirrors)})
+
+
+def _by_mirror(mirrors: Mapping[str, Health]) -> dict[str, object]:
+    return {name: health.as_json() for name, health in mirrors.items()}
+
+
+def _status(is_ready: bool) -> int:
+    return 200 if is_ready else 503
 
 
 def _in_steps(content_type: str, steps: Generator[None, None, list[bytes]]) -> Steps:

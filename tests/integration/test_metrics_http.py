@@ -8,6 +8,7 @@ import json
 import time
 import urllib.error
 import urllib.request
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -39,7 +40,9 @@ def get(url: str) -> str:
 
 
 def test_a_serving_node_is_ready_and_counts(url):
-    assert json.loads(get(f"{url}/health")) == {"live": True, "ready": True, "reasons": []}
+    page = json.loads(get(f"{url}/health"))
+    assert page["live"] and page["ready"] and page["reasons"] == [] and page["mirrors"] == {}
+    assert [line for line in page["looked_at"] if "RUNNING, by its metadata not fenced" in line], page
     text = get(f"{url}/metrics")
     assert 'kafka_server_BrokerTopicMetrics_Count{name="MessagesInPerSec",topic="measured"} 1' in text
     assert 'kafka_network_RequestMetrics_Count{name="TotalTimeMs",request="Produce"} 1' in text
@@ -94,17 +97,35 @@ def test_the_brokers_are_asked_for_their_endpoints(capsys):
         assert "no broker of this cluster has kmirror.http.listener set" in capsys.readouterr().err
 
 
+def until_reasons(url: str, text: str) -> dict[str, Any]:
+    """Returns the page once a reason has the text; its status is 503 then."""
+    deadline = time.monotonic() + REACHED_S
+    page: dict[str, Any] = {}
+    while text not in " ".join(page.get("reasons", ())):
+        assert time.monotonic() < deadline, page
+        time.sleep(0.05)
+        try:
+            page = json.loads(get(url))
+        except urllib.error.HTTPError as error:
+            assert error.code == 503
+            page = json.loads(error.read())
+    assert not page["ready"]
+    return page
+
+
 def test_a_fenced_broker_is_not_ready():
     with EmbeddedCluster(config={HTTP_LISTENER_CONFIG: "127.0.0.1:0", "broker.heartbeat.interval.ms": "100"}) as cluster:
         url = f"http://127.0.0.1:{cluster.call(lambda server: server.http.port)}/health/ready"
         cluster.call(lambda server: setattr(server.broker._lifecycle, "_wants_fence", True))
-        deadline = time.monotonic() + REACHED_S
-        reasons: list[str] = []
-        while not reasons and time.monotonic() < deadline:
-            try:
-                reasons = json.loads(get(url))["reasons"]
-            except urllib.error.HTTPError as error:
-                assert error.code == 503
-                reasons = json.loads(error.read())["reasons"]
-            time.sleep(0.05)
+        reasons = until_reasons(url, "fenced")["reasons"]
         assert reasons == ["the broker is fenced"]
+
+
+def test_a_broker_whose_controller_is_away_is_not_ready():
+    """Its own metadata says for ever that it is not fenced."""
+    config = {HTTP_LISTENER_CONFIG: "127.0.0.1:0", "broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "100"}
+    with EmbeddedCluster(brokers=2, config=config) as cluster:
+        url = f"http://127.0.0.1:{cluster.call(lambda server: server.http.port, 1)}/health/ready"
+        cluster.kill_node(0)
+        reached = until_reasons(url, "the controller has not been heard of")
+        assert "/health/mirrors" in " ".join(reached["not_looked_at"])

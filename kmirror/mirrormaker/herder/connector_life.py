@@ -43,7 +43,9 @@ async def run_connector(runtime: Runtime, label: str, plan: ConnectorPlan, statu
         await connector.start()
         status.heard()
         await publish_tasks()
-        await run_regularly(runtime, label, connector.jobs(), timeout_ms=plan.admin_timeout_ms, heard=status.heard, after=after)
+        await run_regularly(
+            runtime, label, connector.jobs(), timeout_ms=plan.admin_timeout_ms, heard=status.heard, after=after, ended=status.job_ended
+        )
     finally:
         connector.close()
 

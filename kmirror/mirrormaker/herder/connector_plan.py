@@ -41,7 +41,8 @@ class Connector(Protocol):
 class ConnectorPlan:
     """`properties` are as written, references of config providers included; `make` gets what to call
     when the tasks are to be asked for again, `make_task` a task's properties, number and context. Tasks of
-    a plan that `is_source` write to the worker's own cluster, so they can do it exactly once.
+    a plan that `is_source` write to the worker's own cluster, so they can do it exactly once. One that
+    `needs_tasks` copies nothing without them.
     """
 
     name: str
@@ -50,6 +51,7 @@ class ConnectorPlan:
     make_task: Callable[[Mapping[str, str], int, TaskContext], Work]
     admin_timeout_ms: int
     is_source: bool
+    needs_tasks: bool = False
 
 
 MakePlan = Callable[[Mapping[str, str]], ConnectorPlan]
@@ -79,5 +81,11 @@ class ConnectorPlans:
     def is_source(self, connector: str) -> bool:
         try:
             return self.plan(connector).is_source
+        except ConfigError:
+            return False
+
+    def needs_tasks(self, connector: str) -> bool:
+        try:
+            return self.plan(connector).needs_tasks
         except ConfigError:
             return False

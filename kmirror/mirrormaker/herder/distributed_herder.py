@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from kmirror.common.health import Health, joined
 from kmirror.mirrormaker.connector_validation import connector_class
 from kmirror.mirrormaker.herder.connect_protocol import ConnectorTaskId
 from kmirror.mirrormaker.herder.connector_plan import ConnectorPlan, MakePlan
@@ -42,9 +43,10 @@ from kmirror.mirrormaker.herder.source_offsets import check_offsets, read_offset
 from kmirror.mirrormaker.herder.status_backing_store import StoredStatuses
 from kmirror.mirrormaker.herder.worker import Worker
 from kmirror.mirrormaker.herder.worker_group_member import WorkerGroupConfig
+from kmirror.mirrormaker.herder.worker_health import NOT_LOOKED_AT
 from kmirror.mirrormaker.herder.worker_setup import Peers, WorkerSetup
 from kmirror.mirrormaker.internal_topics import create_compacted_topic, require_only_compact
-from kmirror.mirrormaker.kept_running import KeptRunning, Status
+from kmirror.mirrormaker.kept_running import KeptRunning, Status, health_of
 from kmirror.mirrormaker.task_transactions import transactional_id
 from kmirror.mirrormaker.worker_config import WorkerConfig, kafka_cluster_id, open_admin
 from kmirror.runtime.api import Runtime
@@ -103,6 +105,15 @@ class DistributedHerder:
     def statuses(self) -> list[Status]:
         """Of the worker, of its connectors, of its tasks."""
         return [self._life.status, *(self._work.statuses if self._work is not None else ())]
+
+    def readiness(self) -> Health:
+        """Returns whether what should run at this worker is known, and runs."""
+        life = health_of([self._life.status])
+        if self._work is None:
+            return joined(
+                [life, Health([f"{self.name}: the worker has not begun, so what should run here is not known"], (), NOT_LOOKED_AT)]
+            )
+        return joined([life, self._work.health()])
 
     def start(self) -> None:
         self._life.start()

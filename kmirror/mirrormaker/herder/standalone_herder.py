@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NoReturn
 
+from kmirror.common.health import Health, joined
 from kmirror.mirrormaker.connector_validation import ConfigInfos, class_named, connector_class, require_valid, validate
 from kmirror.mirrormaker.herder.connect_protocol import ConnectorTaskId
 from kmirror.mirrormaker.herder.connector_plan import ConnectorPlan
@@ -40,7 +41,8 @@ from kmirror.mirrormaker.herder.herder import (
 from kmirror.mirrormaker.herder.request_signatures import RequestSignature
 from kmirror.mirrormaker.herder.source_offsets import check_offsets
 from kmirror.mirrormaker.herder.standalone_connector import StandaloneConnector
-from kmirror.mirrormaker.kept_running import KeptRunning, Status
+from kmirror.mirrormaker.herder.worker_health import NOT_LOOKED_AT, NOTHING_TO_COPY
+from kmirror.mirrormaker.kept_running import KeptRunning, Status, health_of
 from kmirror.mirrormaker.mirror_maker_config import Transform
 from kmirror.mirrormaker.mirror_plans import MirrorPlans
 from kmirror.mirrormaker.worker_config import WorkerConfig, kafka_cluster_id
@@ -84,6 +86,17 @@ class StandaloneHerder:
     def statuses(self) -> list[Status]:
         """Of all connectors and tasks."""
         return [status for one in self._connectors.values() for status in one.statuses]
+
+    def readiness(self) -> Health:
+        """Returns whether what was asked for runs."""
+        reasons = [f"{self._worker_id}: {reason}" for reason in [self.health()] if reason is not None]
+        reasons += [
+            f"{one.name}: {NOTHING_TO_COPY}"
+            for one in self._connectors.values()
+            if one.target_state is TargetState.STARTED and one.plan.needs_tasks and not one.task_configs
+        ]
+        made = f"{len(self._connectors)} connectors" if self._connectors else "no connector is configured, so nothing runs"
+        return joined([Health(reasons, [f"{self._worker_id}: {made}"], NOT_LOOKED_AT[1:]), health_of(self.statuses())])
 
     def validate(self, config: Mapping[str, str | None]) -> ConfigInfos:
         return validate(config, self._resolve, self._plan, self._converters)

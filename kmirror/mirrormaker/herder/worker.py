@@ -41,6 +41,7 @@ from functools import partial
 from typing import Final
 
 from kmirror.common.errors import KmirrorError
+from kmirror.common.health import Health
 from kmirror.mirrormaker.herder.assigned_work import AssignedWork
 from kmirror.mirrormaker.herder.cluster_config_state import ConfigChanges
 from kmirror.mirrormaker.herder.connect_protocol import (
@@ -63,6 +64,7 @@ from kmirror.mirrormaker.herder.request_signatures import RequestSignature
 from kmirror.mirrormaker.herder.session_keeper import SessionKeeper
 from kmirror.mirrormaker.herder.way_to_leader import WayToLeader
 from kmirror.mirrormaker.herder.worker_group_member import WorkerGroupMember
+from kmirror.mirrormaker.herder.worker_health import WorkerFacts, worker_health
 from kmirror.mirrormaker.herder.worker_reports import WorkerReports
 from kmirror.mirrormaker.herder.worker_setup import WorkerSetup, config_store, status_store
 from kmirror.mirrormaker.kept_running import Status
@@ -106,6 +108,7 @@ class Worker:
         self.is_member = False
         """Whether the group has given it work since it last lost its place."""
         self._is_alone = False
+        self._group_id = worker.group_id
         self._session = SessionKeeper(runtime, name, setup.group.session, self.configs)
         self._leader = WayToLeader(runtime, name, worker.group_id, setup.peers, self.configs, self._session.sign)
 
@@ -121,6 +124,16 @@ class Worker:
     def leader_url(self) -> str | None:
         """None while no leader is known."""
         return self._leader.url
+
+    def health(self) -> Health:
+        """Returns whether what should run here is known, and runs."""
+        lost = None if self.is_member else self._member.trouble or "it has not joined yet"
+        is_moving = self._joins and not self._member.protocol.is_cooperative
+        owned = frozenset(self._assignor.owners) if self.leads and not self._joins else None
+        state, work = self.configs.state, self._work
+        return worker_health(
+            WorkerFacts(self._name, self._group_id, lost, is_moving, work.assignment, state, work.statuses, owned, self.plans.needs_tasks)
+        )
 
     async def run(self) -> None:
         await self.configs.start()

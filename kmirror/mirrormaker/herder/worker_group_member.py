@@ -19,6 +19,7 @@ from kmirror.clients.client_config import ClientConfig, common_config_def
 from kmirror.clients.cluster_client import GROUP, ClusterClient
 from kmirror.clients.consumer.classic_requests import AGAIN, GONE, NO_GENERATION, ClassicMemberIdentity, ClassicRequests
 from kmirror.clients.consumer.signal import Signal
+from kmirror.common.addresses import address_text
 from kmirror.common.config import ConfigDef, ConfigType, between
 from kmirror.common.errors import ApiException, ConfigError, Errors, KmirrorError
 from kmirror.mirrormaker.herder.connect_protocol import (
@@ -103,6 +104,7 @@ class WorkerGroupMember:
         self._listener = listener
         self._heard = heard
         self._cluster = ClusterClient(runtime, config)
+        self._servers = ",".join(address_text(host, port) for host, port in config.bootstrap_servers)
         self._identity = ClassicMemberIdentity()
         self._requests = ClassicRequests(
             self._cluster,
@@ -121,6 +123,8 @@ class WorkerGroupMember:
         self._rejoin_at_ms: int | None = None
         self._heard_ms = runtime.clock.monotonic_ms()
         self._failures = 0
+        self.trouble: str | None = None
+        """Why the coordinator did not take the last request; None if it did."""
         self._refusal: KmirrorError | None = None
 
     @property
@@ -205,6 +209,7 @@ class WorkerGroupMember:
 
     async def _failed(self, error: Errors) -> None:
         """JoinGroup or SyncGroup was refused: pauses if trying again helps, raises if it does not."""
+        self.trouble = self._said(error)
         if error in GONE:
             self._forget(error)
             await self._listener.on_lost()
@@ -215,6 +220,10 @@ class WorkerGroupMember:
                 await self._listener.on_lost()
             await self._runtime.sleep_ms(self._cluster.backoff_ms(self._failures))
             self._failures += 1
+
+    def _said(self, error: Errors) -> str:
+        unheard_s = (self._runtime.clock.monotonic_ms() - self._heard_ms) // 1000
+        return f"its coordinator at {self._servers} has not answered for {unheard_s} s, last error {error.name}"
 
     def _forget(self, error: Errors) -> None:
         self._identity.generation = NO_GENERATION
@@ -228,6 +237,7 @@ class WorkerGroupMember:
     def _answered(self) -> None:
         self._heard_ms = self._runtime.clock.monotonic_ms()
         self._failures = 0
+        self.trouble = None
         self._heard()
 
     # Heartbeats
@@ -251,7 +261,9 @@ class WorkerGroupMember:
         error = await self._requests.heartbeat()
         if error is Errors.NONE:
             self._answered()
-        elif error is Errors.REBALANCE_IN_PROGRESS:
+            return
+        self.trouble = self._said(error)
+        if error is Errors.REBALANCE_IN_PROGRESS:
             self._answered()
             self._identity.rejoin_reason = "group is already rebalancing"
             self._must_join = True

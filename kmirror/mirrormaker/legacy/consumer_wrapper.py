@@ -81,6 +81,8 @@ class ConsumerWrapper:
         self.consumer = consumer
         self.offsets: dict[TopicPartition, int] = {}
         self.last_successful_commit_ms = NEVER
+        self.partition_count: int | None = None
+        """How many partitions the group gave to it; None while it is not in the group."""
         self._runtime = runtime
         self._include = include
         self._listener = InternalRebalanceListener(self, listener)
@@ -161,16 +163,19 @@ class InternalRebalanceListener(ConsumerRebalanceListener):
         self._tell("Revoke previously assigned partitions", partitions)
         await self._wrapper.flush_and_commit()
         self._wrapper.forget(partitions)
+        self._wrapper.partition_count = max(0, (self._wrapper.partition_count or 0) - len(partitions))
         if self._listener is not None:
             await self._listener.on_partitions_revoked(partitions)
 
     async def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         self._tell("Adding newly assigned partitions", partitions)
+        self._wrapper.partition_count = (self._wrapper.partition_count or 0) + len(partitions)
         if self._listener is not None:
             await self._listener.on_partitions_assigned(partitions)
 
     async def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
         self._tell("Lost previously assigned partitions", partitions)
+        self._wrapper.partition_count = None
         self._wrapper.forget(partitions)
 
     def _tell(self, what: str, partitions: Sequence[TopicPartition]) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from kmirror.clients.consumer.kafka_consumer import KafkaConsumer
 from kmirror.clients.kafka_producer import KafkaProducer
+from kmirror.common.health import Health
 from kmirror.common.metrics import MetricName, MetricsRegistry
 from kmirror.mirrormaker.legacy.consumer_wrapper import Consumer, ConsumerWrapper
 from kmirror.mirrormaker.legacy.mirror_maker_producer import MirrorMakerProducer, Producer
@@ -29,6 +30,7 @@ from kmirror.runtime.supervision import Supervised
 
 NUM_DROPPED_MESSAGES: Final = MetricName("kafka.tools", "MirrorMaker", "MirrorMaker-numDroppedMessages")
 OWN_METRICS: Final = "kmirror"
+NO_PARTITIONS: Final = "no stream has a partition: nothing of the source matches --include, or other members of the group have it all"
 _log = logging.getLogger(__name__)
 
 
@@ -130,12 +132,13 @@ class MirrorMaker:
         await self._scope.cancel()
         await self.producer.close_now()
 
-    def not_ready(self) -> list[str]:
-        """The streams that have failed, with their reasons, and why nothing is written; empty while
-        all is well.
-        """
-        failed = [f"{thread.name}: {thread.failure}" for thread in self.threads if thread.failure is not None]
-        return failed + self._stalls.not_ready()
+    def health(self) -> Health:
+        """Returns whether each stream has its place in the group, reads, and is rid of what it reads."""
+        reasons = [reason for thread in self.threads for reason in [thread.not_ready()] if reason is not None]
+        looked_at = [f"{thread.name}: {thread.wrapper.partition_count or 0} partitions" for thread in self.threads]
+        others = ("other members of the group", "whether the records at the target are those of the source")
+        warnings = [] if any(thread.wrapper.partition_count for thread in self.threads) else [NO_PARTITIONS]
+        return Health(reasons + self._stalls.not_ready(), looked_at, others, warnings)
 
     def _abort(self) -> None:
         """A send failed, and failures abort: nothing more is sent or committed."""

@@ -66,6 +66,13 @@ class MirrorMakerThread:
             _log.info("[%s] shutting down", self.name)
             self.wrapper.consumer.wakeup()
 
+    def not_ready(self) -> str | None:
+        if self.failure is not None:
+            return f"{self.name}: {self.failure}"
+        if self.wrapper.partition_count is None:
+            return f"{self.name}: it is not in its group, so what it should read is not known"
+        return None
+
     async def run(self) -> None:
         _log.info("[%s] Starting mirror maker thread", self.name)
         try:

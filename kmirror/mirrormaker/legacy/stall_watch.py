@@ -12,42 +12,16 @@ clients log each try; here one line says what is wrong, after TOLD_AFTER_MS and 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Final
 
-from kmirror.common.ports import Clock
 from kmirror.mirrormaker.legacy.mirror_maker_producer import MirrorMakerProducer
 from kmirror.mirrormaker.legacy.mirror_maker_thread import MirrorMakerThread
-from kmirror.mirrormaker.source_watch import TOLD_AFTER_MS, TOLD_AGAIN_MS, SourceWatch
+from kmirror.mirrormaker.source_watch import SourceWatch
+from kmirror.mirrormaker.target_watch import TargetWatch
 from kmirror.runtime.api import Runtime
 
 PAUSE_MS: Final = 2_000
-_log = logging.getLogger(__name__)
-
-
-class TargetWatch:
-    """`fault` is what was told, until it is over."""
-
-    def __init__(self, clock: Clock, producer: MirrorMakerProducer) -> None:
-        self.fault: str | None = None
-        self._clock = clock
-        self._producer = producer
-        self._acknowledged = 0
-        self._well_ms = clock.monotonic_ms()
-        self._told_ms = 0
-
-    def look(self) -> None:
-        now_ms = self._clock.monotonic_ms()
-        trouble, acknowledged = self._producer.trouble(), self._producer.num_acknowledged_messages
-        if trouble is None or acknowledged != self._acknowledged:
-            if self.fault is not None:
-                _log.info("the target cluster takes records again, after %d s", (now_ms - self._well_ms) // 1000)
-            self._acknowledged, self._well_ms, self.fault = acknowledged, now_ms, None
-        elif now_ms - self._well_ms >= TOLD_AFTER_MS and (self.fault is None or now_ms - self._told_ms >= TOLD_AGAIN_MS):
-            self._told_ms = now_ms
-            self.fault = f"the target cluster has taken no record for {(now_ms - self._well_ms) // 1000} s: {trouble}"
-            _log.warning("%s", self.fault)
 
 
 class StallWatch:
@@ -55,15 +29,16 @@ class StallWatch:
 
     def __init__(self, runtime: Runtime, threads: Sequence[MirrorMakerThread], producer: MirrorMakerProducer) -> None:
         self._runtime = runtime
-        self._sources = [SourceWatch(runtime.clock, one.wrapper.consumer, one.name, "the source cluster") for one in threads]
-        self._target = TargetWatch(runtime.clock, producer)
+        self._sources = {one.name: SourceWatch(runtime.clock, one.wrapper.consumer, one.name, "the source cluster") for one in threads}
+        self._target = TargetWatch(runtime.clock, "the target cluster", producer.trouble, lambda: producer.num_acknowledged_messages)
 
     def not_ready(self) -> list[str]:
-        return [] if self._target.fault is None else [self._target.fault]
+        faults = (self._target.fault, *(f"{name}: {source.fault}" for name, source in self._sources.items() if source.fault is not None))
+        return [fault for fault in faults if fault is not None]
 
     async def run(self) -> None:
         while True:
             await self._runtime.sleep_ms(PAUSE_MS)
-            for source in self._sources:
+            for source in self._sources.values():
                 source.polled(lambda: None)
             self._target.look()

@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.mirrormaker.connect_workers import OUR_STANDALONE, ConnectProcess, our_standalone, worker_properties
+from support.mirrormaker.connect_workers import OUR_STANDALONE, ConnectProcess, ask, our_standalone, worker_properties
 from support.mirrormaker.logs_compared import make_topics, produce
 from support.mirrormaker.mirror_makers import commit, count_of, topics_of
+from support.peers.peers import free_port
 from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.cli import connect_standalone
 from kmirror.mirrormaker.herder.java_hash_map import read_hash_map
+from kmirror.server.node_http import HTTP_LISTENER_CONFIG
 
 BROKER = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
 SOURCE = {
@@ -166,6 +168,27 @@ def test_a_cluster_that_cannot_be_reached_holds_up_no_request(tmp_path: Path) ->
             assert worker.ask("GET", "/connectors/hb/status").json()["connector"]["trace"]
             assert worker.ask("PUT", "/connectors/hb/config", HEARTBEAT | reaching(servers, servers)).status == 200
             worker.until("it runs", lambda: state(worker, "hb") == ["RUNNING", "RUNNING"])
+
+
+def test_a_standalone_worker_whose_target_goes_away_is_not_ready(tmp_path: Path) -> None:
+    """Its source has nothing new, so no record fails."""
+    port = free_port()
+    with EmbeddedCluster(config=BROKER) as a, EmbeddedCluster(config=BROKER) as b:
+        make_topics(a.bootstrap_servers, {"t": 1})
+        props = worker_properties(tmp_path, b.bootstrap_servers) | {HTTP_LISTENER_CONFIG: f"127.0.0.1:{port}"}
+        connector = {**SOURCE, **reaching(a.bootstrap_servers, b.bootstrap_servers), "name": "s"}
+        with our_standalone(tmp_path, props, [connector]) as worker:
+
+            def page() -> dict[str, Any]:
+                return dict(ask(f"127.0.0.1:{port}", "GET", "/health/ready").json())
+
+            worker.until("all is copied", lambda: topics_of(b.bootstrap_servers).get("A.t"))
+            worker.until("ready", lambda: page()["ready"])
+            assert {line.split(":")[0] for line in page()["looked_at"]} >= {"s", "s-0"}
+            b.stop_node()
+            worker.until("not ready", lambda: any("target cluster" in reason for reason in page()["reasons"]))
+            b.start_node()
+            worker.until("ready again", lambda: page()["ready"])
 
 
 def test_ru3_a_connector_that_is_wrong_ends_the_program(tmp_path: Path) -> None:

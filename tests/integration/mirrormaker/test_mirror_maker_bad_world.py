@@ -86,6 +86,33 @@ async def test_a_cluster_that_is_away_at_the_start_is_waited_for(away: str) -> N
             await until_it_says("no reason is left", lambda: not maker.reasons())
 
 
+@pytest.mark.parametrize("away", ["source", "target"])
+async def test_a_cluster_that_goes_away_later_is_told_until_it_is_back(away: str) -> None:
+    """Without its group a worker has no work: the list of what does not run was empty then."""
+    session = {"B.session.timeout.ms": "3000", "B.heartbeat.interval.ms": "1000"}
+    with clusters({**ONE_WAY, **session}, target={"group.min.session.timeout.ms": "1000"}) as both:
+        make_topics(both.a, {"t": 1})
+        produce(both.a, "t", 50)
+        async with both.mirrored() as maker:
+            await until_copied(both.a, "t", both.b, "A.t")
+            await until_it_says("no reason is left", lambda: not maker.reasons())
+            cluster = both.source if away == "source" else both.target
+            await asyncio.to_thread(cluster.stop_node)
+            word = "A has not answered" if away == "source" else "what should run here is not known"
+            await until_it_says("the reason is told", lambda: tells(maker, word))
+            await asyncio.to_thread(cluster.start_node)
+            await until_it_says("no reason is left", lambda: not maker.reasons())
+
+
+async def test_a_flow_whose_topics_are_not_there_is_not_ready() -> None:
+    with clusters(ONE_WAY) as both:
+        async with both.mirrored({"A->B.topics": "not-there"}) as maker:
+            await until_it_says("it runs", lambda: len(maker.statuses()) >= 3)
+            await until_it_says("the reason is told", lambda: tells(maker, "MirrorSourceConnector", "no tasks"))
+            await asyncio.to_thread(make_topics, both.a, {"not-there": 1})
+            await until_it_says("no reason is left", lambda: not maker.reasons())
+
+
 async def test_a_wrong_password_is_told_and_a_right_one_copies() -> None:
     security = Security.sasl_plaintext({"admin": "admin-secret", "mm": "mm-secret"})
     with clusters(ONE_WAY, source_security=security) as both:

@@ -50,6 +50,8 @@ class ScriptedConsumer:
         self.pattern, self.listener = pattern, listener
 
     async def poll(self, timeout_ms):
+        if self.listener is not None:  # in its group, from the first poll on
+            self.listener._wrapper.partition_count = self.listener._wrapper.partition_count or 0
         if self.polls:
             found = self.polls.pop(0)
             if callable(found):

@@ -154,7 +154,7 @@ def test_a_poison_record_stops_the_tool_and_what_was_before_it_is_committed(
     assert doubles.consumers[1].committed == {PARTITION: 11}, "the other stream ends cleanly"
     assert all(consumer.closed for consumer in doubles.consumers) and ("close producer", "in order") in doubles.events
     assert len([line for line in caplog.messages if reason in line]) == 1
-    assert doubles.mirror_maker.not_ready() and "Traceback" not in caplog.text
+    assert doubles.mirror_maker.health().all_reasons and "Traceback" not in caplog.text
 
 
 def test_a_stream_that_is_cancelled_by_somebody_else_stops_the_tool(caplog: pytest.LogCaptureFixture) -> None:

@@ -27,14 +27,14 @@ def test_a_target_that_takes_nothing_is_told_with_the_reason_until_it_is_over(ca
 
     async def look() -> None:
         (line,) = told(caplog, TARGET)
-        assert line == f"the target cluster has taken no record for 10 s: {TARGET}" and doubles.mirror_maker.not_ready() == [line]
+        assert line == f"the target cluster has taken no record for 10 s: {TARGET}" and doubles.mirror_maker.health().all_reasons == [line]
         await doubles.runtime.sleep_ms(TOLD_AGAIN_MS)
         assert len(told(caplog, TARGET)) == 2, "it is told again"
         doubles.troubles.clear()
         doubles.producer.blocked.set()
         await doubles.runtime.sleep_ms(3_000)
         assert any("the target cluster takes records again" in line for line in caplog.messages)
-        assert doubles.mirror_maker.not_ready() == []
+        assert doubles.mirror_maker.health().all_reasons == []
 
     assert doubles.play(12_500, then=look)
 

@@ -11,6 +11,7 @@ from support.brokers.network_doubles import RawPeer
 from support.logs.storage_doubles import ManualClock
 
 from kmirror.common.errors import ConfigError
+from kmirror.common.health import NOTHING_LOOKED_AT, Health
 from kmirror.common.metrics import MetricName, MetricsRegistry, sensor_metric
 from kmirror.server.http_server import IDLE_MS
 from kmirror.server.metrics_exposition import json_steps, prometheus_steps, whole
@@ -25,9 +26,10 @@ class Bench:
         self.node = self.world.node("node").boot()
         self.client = self.world.node("client").boot()
         self.reasons: list[str] = []
+        self.looked_at = ["the broker"]
         self.metrics = metrics = MetricsRegistry(self.node.clock)
         metrics.counter(MetricName("g", "t", "m")).increment(3)
-        self.http = NodeHttp(self.node, "node:8080", metrics, lambda: self.reasons)
+        self.http = NodeHttp(self.node, "node:8080", metrics, lambda: Health(self.reasons, self.looked_at))
         self.world.loop.run_until_complete(self.node.spawn(self.http.start(), name="start"))
 
     def peer(self) -> RawPeer:
@@ -54,12 +56,19 @@ def bench():
 def test_metrics_and_health(bench):
     assert bench.ask("GET /metrics HTTP/1.1\r\n\r\n") == ("HTTP/1.1 200 OK", b'# TYPE g_t_Count untyped\ng_t_Count{name="m"} 3\n')
     assert json.loads(bench.ask("GET /metrics.json?x=1 HTTP/1.1\r\n\r\n")[1]) == {"g:type=t,name=m": {"Count": 3}}
-    assert json.loads(bench.ask("GET /health HTTP/1.1\r\n\r\n")[1]) == {"live": True, "ready": True, "reasons": []}
+    whole_page = {"ready": True, "reasons": [], "warnings": [], "looked_at": ["the broker"], "not_looked_at": []}
+    assert json.loads(bench.ask("GET /health HTTP/1.1\r\n\r\n")[1]) == {"live": True, **whole_page}
     bench.reasons.append("the broker is fenced")
     status, body = bench.ask("GET /health/ready HTTP/1.1\r\n\r\n")
     assert status == "HTTP/1.1 503 Service Unavailable"
-    assert json.loads(body) == {"ready": False, "reasons": ["the broker is fenced"]}
+    assert json.loads(body) == {**whole_page, "ready": False, "reasons": ["the broker is fenced"]}
     assert bench.ask("GET /health/live HTTP/1.1\r\n\r\n")[0] == "HTTP/1.1 200 OK", "alive, but not to be sent clients"
+
+
+def test_a_page_that_looked_at_nothing_is_not_ready(bench):
+    bench.looked_at.clear()
+    status, body = bench.ask("GET /health/ready HTTP/1.1\r\n\r\n")
+    assert status == "HTTP/1.1 503 Service Unavailable" and json.loads(body)["reasons"] == [NOTHING_LOOKED_AT]
 
 
 def test_a_connection_is_kept_alive_and_answers_what_is_pipelined(bench):

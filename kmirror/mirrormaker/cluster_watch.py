@@ -14,6 +14,7 @@ from kmirror.clients.client_config import ClientConfig
 from kmirror.clients.cluster_client import ClusterClient
 from kmirror.common.addresses import address_text
 from kmirror.common.errors import KmirrorError
+from kmirror.common.health import Health
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.runtime.supervision import Supervised
 
@@ -33,6 +34,7 @@ class ClusterWatch:
         self._cluster = ClusterClient(runtime, config, allow_auto_topic_creation=False)
         self._scope = TaskScope(runtime, f"watch-{name}")
         self._told_ms = 0
+        self._was_reached = False
 
     def start(self) -> None:
         self._scope.spawn(Supervised(self._runtime, self._run, name=f"watch-{self._name}").run(), name="run")
@@ -41,8 +43,11 @@ class ClusterWatch:
         await self._scope.cancel()
         await self._cluster.close()
 
-    def not_ready(self) -> list[str]:
-        return [] if self.fault is None else [self.fault]
+    def health(self) -> Health:
+        looked_at = [f"the {self._name} cluster ({self._servers})"]
+        if self.fault is None and not self._was_reached:
+            return Health([f"the {self._name} cluster ({self._servers}) has not answered yet"], looked_at)
+        return Health([] if self.fault is None else [self.fault], looked_at)
 
     async def _run(self) -> None:
         while True:
@@ -62,6 +67,7 @@ class ClusterWatch:
         self.fault = fault
 
     def _is_there(self) -> None:
+        self._was_reached = True
         if self.fault is not None:
             self.fault = None
             _log.info("the %s cluster (%s) can be reached again", self._name, self._servers)
