@@ -29,6 +29,7 @@ from kmirror.cli.mirrors_source import SourceEnd, another_cluster, check_source_
 from kmirror.cli.mirrors_source_check import (
     check_altered_source,
     check_new_source,
+    ensure_brokers_answer,
     epochs_under_another_name,
     other_topics,
     refuse_other_topics,
@@ -275,6 +276,7 @@ class MirrorCommand:
             return
         names = matching(self._options.topic, await source.list_topics())
         if not self._options.force:
+            await ensure_brokers_answer(self._clients, self._mirror)
             refuse_other_topics(await other_topics(self._admin, source, names))
         await self._warn_of_another_name(source, set(names))
         await self._add(names, lambda: add_topics(self._clients, self._mirror, self._admin, source, names, may_be_idle=self._waits))

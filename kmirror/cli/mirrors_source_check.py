@@ -13,13 +13,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kmirror.admin.admin_client import AdminClient
-from kmirror.admin.results import ConfigResourceType
+from kmirror.admin.results import ConfigResourceType, Node
 from kmirror.cli.mirrors_clients import BOOTSTRAP_SERVERS, SHORT_TIMEOUT_MS, MirrorClients
 from kmirror.cli.mirrors_tables import topic_list
 from kmirror.cli.user_errors import one_line
+from kmirror.common.addresses import address_text
 from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.common.uuid import Uuid
+from kmirror.runtime.api import Runtime, run_together
 
+DEAD_BROKER_MS = 10_000
+"""A little more than broker.session.timeout.ms: after that a source names a dead broker no more."""
+PROBE_PAUSE_MS = 500
 MIRROR_ONLY_PREFIX = "mirror."
 """Prefix of configs that say nothing about how to reach the source."""
 
@@ -35,12 +40,18 @@ async def check_new_source(
     if not servers:
         return None  # the broker reports this
     try:
-        found = (await clients.at(servers, configs, mirror_name, timeout_ms=SHORT_TIMEOUT_MS).describe_cluster()).cluster_id
+        source = clients.at(servers, configs, mirror_name, timeout_ms=SHORT_TIMEOUT_MS)
+        found = (await source.describe_cluster()).cluster_id
     except KmirrorError as error:
         return f"the source of mirror {mirror_name} cannot be asked from here: {one_line(error)}; if the brokers cannot reach it either, nothing is mirrored"
     own = (await clients.admin.describe_cluster()).cluster_id
     if found and found == own:
         raise KmirrorError(f"{BOOTSTRAP_SERVERS}={servers} leads to this cluster itself ({own}): a cluster does not mirror itself")
+    unreachable = await unreachable_brokers(clients.runtime, source)
+    if unreachable:
+        return (
+            f"{'; '.join(unreachable)}; if the brokers cannot reach it either, nothing is mirrored: see advertised.listeners of the source"
+        )
     if known_cluster_id and found != known_cluster_id:
         return f"cluster {found} is not the source of mirror {mirror_name}, {known_cluster_id}: mirroring stops until bootstrap.servers is changed back"
     return None
@@ -60,6 +71,37 @@ async def check_altered_source(clients: MirrorClients, mirror_name: str, changes
         entries, known = [], ""  # the permission to alter does not imply the permission to describe
     present = {entry.name: entry.value for entry in entries if entry.value is not None}
     return await check_new_source(clients, mirror_name, {**present, **changes}, known_cluster_id=known)
+
+
+async def unreachable_brokers(runtime: Runtime, source: AdminClient) -> list[str]:
+    """Returns a text for each broker of the source whose advertised address does not answer here:
+    the source's bootstrap servers may answer all the same, but mirrors fetch from that address.
+    """
+
+    async def problem(node: Node) -> str | None:
+        try:
+            await source.broker_api_versions(node)
+        except KmirrorError as error:
+            where = address_text(node.host, node.port)
+            return f"the source advertises {where} for its broker {node.id}, which does not answer here: {one_line(error)}"
+        return None
+
+    nodes = (await source.describe_cluster()).nodes
+    problems = await run_together(runtime, "probe-source", [problem(node) for node in nodes])
+    return [text for text in problems if text is not None]
+
+
+async def ensure_brokers_answer(clients: MirrorClients, mirror_name: str) -> None:
+    """KmirrorError if brokers of the source do not answer at the addresses that it advertises, and
+    go on not to for as long as it takes a source to notice that a broker is dead.
+    """
+    source = await clients.source(mirror_name, timeout_ms=SHORT_TIMEOUT_MS)
+    deadline_ms = clients.runtime.clock.monotonic_ms() + DEAD_BROKER_MS
+    while problems := await unreachable_brokers(clients.runtime, source):
+        if clients.runtime.clock.monotonic_ms() >= deadline_ms:
+            hint = "mirrors fetch from that address: see advertised.listeners of the source, or add with --force if the brokers reach it"
+            raise KmirrorError(f"{'; '.join(problems)}; {hint}")
+        await clients.runtime.sleep_ms(PROBE_PAUSE_MS)
 
 
 async def other_topics(admin: AdminClient, source: AdminClient, topics: Iterable[str]) -> list[str]:

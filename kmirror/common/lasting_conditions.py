@@ -20,7 +20,8 @@ Many conditions with one text, told in one call (`replace`), share a line that n
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Any
 
 TEXTS_KEPT = 16
 NAMES_TOLD = 5
@@ -58,6 +59,9 @@ class LastingConditions:
     def __len__(self) -> int:
         return len(self._conditions)
 
+    def __iter__(self) -> Iterator[Hashable]:
+        return iter(list(self._conditions))
+
     def text(self, key: Hashable) -> str | None:
         """What is the matter with `key` now; None if nothing is."""
         condition = self._conditions.get(key)
@@ -87,7 +91,7 @@ class LastingConditions:
         """Drops a condition without a line: what it was a condition of is gone."""
         self._conditions.pop(key, None)
 
-    def replace(self, keys: Iterable[Hashable], texts: Mapping[Hashable, str], *, subject: str = "") -> None:
+    def replace(self, keys: Iterable[Hashable], texts: Mapping[Any, str], *, subject: str = "") -> None:
         """Says of all `keys` at once what is the matter: those without a text have nothing.
 
         `str(key)` stands in the line. Keys that share a text share a line.

@@ -125,7 +125,12 @@ class ReplicationQuotaManager:
             return 0
         if bound <= 0:
             return self._config.time_window_ms
-        return min(self._config.time_window_ms, self._rate.ahead_ms(self._config, self._clock.monotonic_ms(), bound))
+        return min(self._config.time_window_ms, self.debt_ms())
+
+    def debt_ms(self) -> int:
+        """By how many ms what was transferred is ahead of the bound; 0 if it is not."""
+        bound = self._config.quota
+        return 0 if not bound else self._rate.ahead_ms(self._config, self._clock.monotonic_ms(), bound)
 
     def record(self, size_in_bytes: int) -> None:
         """Records bytes that were transferred of throttled partitions."""

@@ -25,6 +25,7 @@ from support.mirrors.mirror_harness import (
     wait_state,
 )
 
+from kmirror.cli import mirrors_source_check
 from kmirror.cli.mirrors import main
 from kmirror.embedded import EmbeddedCluster
 from kmirror.embedded_security import Security
@@ -110,6 +111,27 @@ def test_a_source_that_nobody_answers_for_is_told_at_once(tmp_path: pathlib.Path
             "a cluster does not mirror itself"
         )
         assert tool.config("alter", "web", mirror_groups_include="a.*") == ("Altered mirror web", "")
+
+
+def test_a_source_whose_brokers_advertise_an_address_that_does_not_answer(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """--create said nothing, and --add was silent for two minutes and then spoke of partitions that
+    were not described.
+    """
+    monkeypatch.setattr(mirrors_source_check, "DEAD_BROKER_MS", 300)
+    elsewhere = f"127.0.0.1:{nobody()}"
+    advertised = {"advertised.listeners": f"PLAINTEXT://{elsewhere}"}
+    with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as cluster, EmbeddedCluster(config=advertised) as source:
+        tool = Tool(cluster, tmp_path, capsys)
+        out, err = tool.config("create", "m", bootstrap_servers=source.bootstrap_servers)
+        problem = f"the source advertises {elsewhere} for its broker 1, which does not answer here: cannot connect to {elsewhere}"
+        assert out == "Created mirror m" and problem in err and "advertised.listeners" in err
+        assert problem in tool.config("alter", "m", bootstrap_servers=source.bootstrap_servers)[1]
+        source.call(lambda server: server.broker.apis.auto_topic_creation.create_topics(["t"]))  # type: ignore[union-attr]
+        wait_for("the topic", lambda: "t" in source.call(lambda server: server.broker.metadata_cache.image.topics.by_name))  # type: ignore[union-attr]
+        out, err = tool("--add", "--mirror", "m", "--topic", "t", code=1)
+        assert problem in err and "or add with --force" in err and "did not describe its partitions" not in err
 
 
 def test_a_source_that_goes_away_and_comes_back_with_another_topic(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:

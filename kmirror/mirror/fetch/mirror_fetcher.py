@@ -8,6 +8,7 @@ cost of a round depends on what changed, not on the number of idle partitions. I
     fetcher_partitions   whose log is compared with the source's first, who is fetched next and who waits
     fetcher_inquiries    how logs are compared, and what is cut
     fetch_failures       what happens to a partition with which the fetcher cannot go on
+    healthy_waits        what holds partitions back with which nothing is wrong
     FetchTarget          into what it copies, and who hears what comes of it (`fetched_mirror_partition`)
 
 How an answer is handled (D3-12 ... D3-16):
@@ -48,6 +49,7 @@ from kmirror.mirror.fetch.fetched_mirror_partition import FetchedMirrorPartition
 from kmirror.mirror.fetch.fetcher_inquiries import FetcherInquiries
 from kmirror.mirror.fetch.fetcher_partitions import FetcherPartitions
 from kmirror.mirror.fetch.fetcher_stats import FetcherStats
+from kmirror.mirror.fetch.healthy_waits import HealthyWaits
 from kmirror.mirror.logs.local_log import cut_fully
 from kmirror.mirror.logs.log_verifier import diverged, out_of_range
 from kmirror.mirror.mirror_safeguards import MirrorSafeguards
@@ -83,6 +85,7 @@ class MirrorFetcher:
         quota: ReplicationQuotaManager,
         complete_delayed: Callable[[Sequence[TopicPartition]], None],
         owner: FetcherOwner,
+        mirror_name: str = "",
     ) -> None:
         """`complete_delayed` is called with local logs that have grown, for those who wait on them
         (our followers' fetches).
@@ -102,6 +105,7 @@ class MirrorFetcher:
         self._inquiries = FetcherInquiries(
             runtime, end_point, self._partitions, self._failures, name, safeguards=safeguards, backoff_ms=backoff_ms
         )
+        self._waits = HealthyWaits(runtime, end_point, self._partitions, quota, mirror_name=mirror_name, name=name)
         self._appended: list[TopicPartition] = []
         self._seen_ms = -1
         self._ask_all = True
@@ -147,6 +151,14 @@ class MirrorFetcher:
         before every change of a log that the partition is still its own.
         """
         self._partitions.remove(topic_partition)
+        self._waits.forget(topic_partition)
+
+    def wait_of(self, topic_partition: TopicPartition) -> str | None:
+        """Why a partition waits although nothing is wrong; None if nothing is known to hold it
+        back.
+        """
+        partition = self._partitions.all.get(topic_partition)
+        return None if partition is None else self._waits.of(partition)
 
     async def run(self) -> None:
         """Makes rounds until cancelled."""
@@ -163,6 +175,7 @@ class MirrorFetcher:
             self._failures.give_back(partition, f"the fetcher ended unexpectedly: {error!r}")
 
     def close(self) -> None:
+        self._waits.close()
         self._end_point.close()
 
     # --- what is next for a partition
@@ -204,6 +217,7 @@ class MirrorFetcher:
             await self._inquiries.ask()
         if self._partitions.behind_source_start:
             self._follow_log_starts()
+        self._waits.look()
         positions, wait_ms, max_bytes = self._what_to_ask()
         if not positions:
             await self._wait(wait_ms)
@@ -225,7 +239,8 @@ class MirrorFetcher:
                 self._failures.give_back(self._partitions.all[topic_partition], str(error))
             return
         self._seen_ms = self._runtime.clock.monotonic_ms()
-        self._partitions.answered(self._seen_ms, leaves_throttled_out=len(positions) < len(self._partitions.due))
+        if not self._end_point.is_withheld:
+            self._partitions.answered(self._seen_ms, leaves_throttled_out=len(positions) < len(self._partitions.due))
         self.stats.fetched(sum([len(fetched.records) for fetched in answers.values()]))
         for partition in self._handle_all(answers):
             await self._classify(partition)
@@ -263,6 +278,7 @@ class MirrorFetcher:
         throttled = [topic_partition for topic_partition in due if quota.is_throttled(topic_partition)]
         pause_ms = quota.pause_ms() if throttled else 0
         if pause_ms > 0:
+            self._waits.note_own_throttle(pause_ms)
             positions = {topic_partition: position for topic_partition, position in due.items() if not quota.is_throttled(topic_partition)}
             return positions, min(wait_ms, pause_ms), max_bytes
         if throttled:
@@ -339,17 +355,22 @@ class MirrorFetcher:
         if log.log_end_offset != position.offset:
             self._partitions.fetch_next(partition)
             return True
-        skipped = False
+        skipped = has_records = False
         if next_batch_size(fetched.records, 0) is None:
             if len(fetched.records) > 0:  # since Fetch v3 the first batch comes whole, or not at all
                 self._failures.delay(partition, f"source broker {self.node_id} sent only {len(fetched.records)} bytes of a batch")
                 return True
         else:
+            has_records = True
             skipped = self._append(partition, fetched)
             self._partitions.fetch_next(partition)
         partition.progress.answered(
-            self._runtime.clock.monotonic_ms(), high_watermark=fetched.high_watermark, source_epoch=partition.source_epoch
+            self._runtime.clock.monotonic_ms(),
+            high_watermark=fetched.high_watermark,
+            source_epoch=partition.source_epoch,
+            last_stable_offset=fetched.last_stable_offset,
         )
+        self._waits.note_answer(partition, has_records=has_records)
         partition.target.on_progress()
         partition.source_start_offset = fetched.log_start_offset
         self._follow_log_start(partition)

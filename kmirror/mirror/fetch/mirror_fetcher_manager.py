@@ -18,6 +18,7 @@ from kmirror.common.topic_partition import TopicPartition, java_string_hash
 from kmirror.mirror.fetch.fetch_failures import REFUSED
 from kmirror.mirror.fetch.fetched_mirror_partition import FetchedMirrorPartition, FetchTarget
 from kmirror.mirror.fetch.fetcher_inquiries import answer_questions
+from kmirror.mirror.fetch.healthy_waits import quota_wait
 from kmirror.mirror.fetch.mirror_fetcher import MirrorFetcher
 from kmirror.mirror.logs.log_questions import Inquiry, Verdict
 from kmirror.mirror.mirror_safeguards import MirrorSafeguards
@@ -152,7 +153,9 @@ class MirrorFetcherManager:
         if topic is None or topic.error is not Errors.NONE:
             if topic is not None and topic.error is Errors.TOPIC_AUTHORIZATION_FAILED:
                 raise SourceError(REFUSED, topic.error)
-            raise SourceError(f"source topic {topic_partition.topic}: {'no answer' if topic is None else topic.error.name}")
+            if topic is None or topic.error is Errors.UNKNOWN_TOPIC_OR_PARTITION:
+                raise SourceError(f"the source's metadata has no topic {topic_partition.topic}: it is gone, or our user may not see it")
+            raise SourceError(f"source topic {topic_partition.topic}: {topic.error.name}")
         if topic.topic_id and topic.topic_id != target.id.topic_id:
             target.on_rejected(f"the source's topic has the id {topic.topic_id}, but the local topic has the id {target.id.topic_id}")
             return None
@@ -205,6 +208,21 @@ class MirrorFetcherManager:
             return target.progress.source_offset_at_ms
         return running.fetcher.known_as_of_ms(partition)
 
+    def wait_of(self, target: FetchTarget) -> str | None:
+        """Why a partition waits although nothing is wrong with it: in its fetcher, or before it has
+        one, while its log is compared with the source's.
+        """
+        topic_partition, mirror_name = target.id.topic_partition, target.id.mirror_name
+        key = self._owner.get(topic_partition)
+        running = self._fetchers.get(key) if key is not None else None
+        if running is not None and running.fetcher.owns(topic_partition):
+            return running.fetcher.wait_of(topic_partition)
+        now_ms = self._runtime.clock.monotonic_ms()
+        for (name, _), borrowed in self._borrowed.items():
+            if name == mirror_name and borrowed.end_point.throttle.is_on(now_ms):
+                return str(quota_wait(borrowed.end_point, now_ms))
+        return None
+
     def remove_partition(self, topic_partition: TopicPartition) -> None:
         """No fetcher touches the partition when this returns."""
         key = self._owner.pop(topic_partition, None)
@@ -250,6 +268,7 @@ class MirrorFetcherManager:
                 quota=self._quota,
                 complete_delayed=self._complete_delayed,
                 owner=self,
+                mirror_name=key.mirror_name,
             )
             life = Supervised(self._runtime, fetcher.run, name=name, on_end=fetcher.on_unexpected_end)
             running = _Running(fetcher, life, self._scope.spawn(life.run(), name=name))

@@ -8,7 +8,8 @@ STOPPING or STOPPED, the lag is the difference from the source's last known end,
 change any more.
 
 A partition that does not move has a reason. If the driver has none, the state has one: the
-partition waits for another party, or for an operator.
+partition waits for another party, or for an operator. A partition that is fetched and gets nothing
+waits for a quota, a throttle or a transaction (`healthy_waits`); its lag is known all the same.
 """
 
 from __future__ import annotations
@@ -122,14 +123,15 @@ def described(driver: MirrorPartition, fetchers: MirrorFetcherManager, now_ms: i
         lag.records if lag.is_known else -1,
         status.state,
         status.last_mirror_epoch,
-        _reason(driver),
+        _reason(driver, fetchers),
         lag,
     )
 
 
-def _reason(driver: MirrorPartition) -> str | None:
+def _reason(driver: MirrorPartition, fetchers: MirrorFetcherManager) -> str | None:
     pair = (driver.status.state, driver.led.wanted)
-    reason = driver.status.reason or STATE_REASONS.get(pair)
+    wait = fetchers.wait_of(driver) if driver.status.state in (_S.PREPARING, _S.MIRRORING) else None
+    reason = driver.status.reason or wait or STATE_REASONS.get(pair)
     remedy = REMEDIES.get(pair)
     is_told = reason is None or remedy is None or reason.endswith(WHAT_TO_DO)
     return reason if is_told else f"{reason}; {remedy}"

@@ -21,7 +21,14 @@ from kmirror.common.addresses import address_text
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
-from kmirror.network.client import AuthenticationError, DisconnectError, NetworkClient, RequestTimeoutError, UnsupportedVersionError
+from kmirror.network.client import (
+    AuthenticationError,
+    DisconnectError,
+    NetworkClient,
+    NotConnectedError,
+    RequestTimeoutError,
+    UnsupportedVersionError,
+)
 from kmirror.wire.messages import describe_mirrors, list_mirrors, metadata
 from kmirror.wire.primitives import ProtocolReadError
 
@@ -36,6 +43,10 @@ class SourceError(KmirrorError):
 
 class SourceAuthenticationError(SourceError):
     """A source broker refused our login, or we refused its certificate."""
+
+
+class SourceUnreachableError(SourceError):
+    """There is no connection to a source broker."""
 
 
 class SourceNode(NamedTuple):
@@ -127,7 +138,12 @@ class SourceCluster:
         """Asks one broker; SourceError if it does not answer, UnsupportedVersionError if it does
         not support the request.
         """
-        return await self._send(node.host, node.port, request, version)
+        try:
+            return await self._send(node.host, node.port, request, version)
+        except SourceUnreachableError as error:
+            if (node.host, node.port) in self._bootstrap:
+                raise
+            raise SourceUnreachableError(f"{error}; this is the address that the source advertises for its broker {node.id}") from error
 
     async def api_version(self, node: SourceNode, api_key: int, *, max_version: int) -> int:
         """The version in which this broker can be asked; errors as in `send`."""
@@ -190,7 +206,9 @@ async def _answer(host: str, port: int, asked: Awaitable[Any]) -> Any:
         raise
     except AuthenticationError as error:
         raise SourceAuthenticationError(f"source broker {address_text(host, port)}: {error}") from error
-    except (DisconnectError, RequestTimeoutError, ProtocolReadError) as error:
+    except (DisconnectError, NotConnectedError) as error:
+        raise SourceUnreachableError(f"source broker {address_text(host, port)}: {error or type(error).__name__}") from error
+    except (RequestTimeoutError, ProtocolReadError) as error:
         raise SourceError(f"source broker {address_text(host, port)}: {error or type(error).__name__}") from error
     except ApiException as error:
         raise SourceError(f"source broker {address_text(host, port)}: {error}", error.error) from error

@@ -19,7 +19,7 @@ is sent to it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kmirror.common.addresses import address_text
@@ -38,12 +38,13 @@ from kmirror.mirror.source.source_fetch_session import (
     FetchPosition,
     SourceFetchSession,
 )
+from kmirror.mirror.source.throttle_spell import ThrottleSpell
 from kmirror.network.client import AuthenticationError, DisconnectError, NetworkClient, RequestTimeoutError, UnsupportedVersionError
 from kmirror.network.client_metrics import ClientMetrics
 from kmirror.runtime.api import Runtime
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.log_reader_tag import log_reader_tag
-from kmirror.wire.messages import fetch, list_offsets, offset_for_leader_epoch
+from kmirror.wire.messages import describe_producers, fetch, list_offsets, offset_for_leader_epoch
 from kmirror.wire.primitives import ProtocolReadError
 
 CONSUMER_REPLICA_ID = -1
@@ -74,6 +75,14 @@ class FetchedPartition(NamedTuple):
     diverging_end_offset: int
     last_stable_offset: int = UNKNOWN_OFFSET
     leader: LeaderHint | None = None
+
+
+class OpenProducer(NamedTuple):
+    """A producer with an open transaction in a partition; `start_offset` is its first record."""
+
+    producer_id: int
+    start_offset: int
+    last_timestamp: int
 
 
 class EpochEnd(NamedTuple):
@@ -108,6 +117,17 @@ class SourceEndPoint:
         self._client = client
         self._config = config
         self._throttled_until_ms = 0
+        self.is_withheld = False
+        """Whether the last fetch was answered with nothing because of a quota: such an answer says nothing of
+        any partition.
+        """
+        self.throttle = ThrottleSpell()
+        """When and for how long the source held us back by a quota."""
+
+    @property
+    def client_id(self) -> str:
+        """What operators of the source set quotas on."""
+        return self._client.client_id
 
     @property
     def client_metrics(self) -> ClientMetrics:
@@ -172,6 +192,7 @@ class SourceEndPoint:
             session.refused(error)
             raise SourceError(f"source broker {self.node.id} refused the fetch: {error.name}", error)
         answers = _answers(response, version, session.names)
+        self.is_withheld = response.throttle_time_ms > 0 and not answers
         if session.is_full and response.throttle_time_ms > 0 and not answers:
             session.lost()  # a source that throttles us answers without anything
             return answers
@@ -251,6 +272,25 @@ class SourceEndPoint:
             for row in answered.partitions
         }
 
+    async def open_producers(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, list[OpenProducer]]:
+        """The producers that keep transactions open. SourceError also when the source is too old to
+        say; partitions with an error are left out.
+        """
+        topics: dict[str, describe_producers.TopicRequest] = {}
+        for name, number in partitions:
+            topics.setdefault(name, describe_producers.TopicRequest(name=name)).partition_indexes.append(number)
+        response = await self._send(describe_producers.DescribeProducersRequest(topics=list(topics.values())))
+        return {
+            TopicPartition(answered.name, row.partition_index): [
+                OpenProducer(producer.producer_id, producer.current_txn_start_offset, producer.last_timestamp)
+                for producer in row.active_producers
+                if producer.current_txn_start_offset >= 0
+            ]
+            for answered in response.topics
+            for row in answered.partitions
+            if not row.error_code
+        }
+
     def close(self) -> None:
         self._client.close()
 
@@ -282,7 +322,9 @@ class SourceEndPoint:
         except (DisconnectError, RequestTimeoutError, UnsupportedVersionError, ProtocolReadError) as error:
             raise self._failure(error) from error
         if response.throttle_time_ms > 0:
-            self._throttled_until_ms = self._runtime.clock.monotonic_ms() + response.throttle_time_ms
+            now_ms = self._runtime.clock.monotonic_ms()
+            self._throttled_until_ms = now_ms + response.throttle_time_ms
+            self.throttle.note(now_ms, response.throttle_time_ms)
         return response
 
     def _failure(self, error: KmirrorError) -> SourceError:

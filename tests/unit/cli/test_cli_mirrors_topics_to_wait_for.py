@@ -56,7 +56,7 @@ class Cluster:
         return [SimpleNamespace(mirror_name="m", source_cluster_id=THERE, topic_count=0)]
 
     async def describe_cluster(self) -> Any:
-        return SimpleNamespace(cluster_id=HERE)
+        return SimpleNamespace(cluster_id=HERE, nodes=[])
 
     async def create_mirror(self, name: str, configs: dict[str, str]) -> None:
         self.states = {}
