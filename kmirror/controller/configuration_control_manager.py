@@ -179,7 +179,11 @@ class ConfigurationControlManager:
             validate(resource, left, self._state.config.static_topic_configs)
             if resource.type == RESOURCE_MIRROR and not by_broker:
                 log_overlaps(self._state.image, resource.name, left)
-        records = self.set_records(resource, {name: value for name, value in values.items() if present.get(name) != value})
+        is_told_anew = resource.type == RESOURCE_MIRROR and not by_broker
+        altered = {
+            name: value for name, value in values.items() if present.get(name) != value or (is_told_anew and value is not None)
+        }  # a mirror reconnects whenever it is altered, also with the same text (KIP-1279)
+        records = self.set_records(resource, altered)
         return records + self._clear_elr_records(resource, values)
 
     def _check_min_isr_removal(self) -> None:

@@ -221,9 +221,9 @@ class MirrorManager:
         return before not in (None, topic.id)
 
     def _reconfigure(self, delta: MetadataDelta) -> None:
-        for resource in delta.configs.changed:
+        for resource, changes in delta.configs.changed.items():
             mirror = self._mirrors.get(resource.name) if resource.type == RESOURCE_MIRROR else None
-            if mirror is not None and mirror.reconfigure(self._image.configs.mirror(resource.name)):
+            if mirror is not None and mirror.reconfigure(self._image.configs.mirror(resource.name), altered=changes):
                 self._reconnect(resource.name)
 
     def _update_topic(self, name: str, numbers: set[int] | None) -> None:

@@ -10,6 +10,7 @@
 
 `ClientSecurity` is a value: it reads and imports nothing until a `NetworkClient` is made with it.
 `ClientChannelBuilder` does the work for one client: TLS around a connection, and the SASL exchange.
+Stores that are replaced in place are read again for the next connection (`replaced_stores`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from kmirror.network.security.jaas_config import JaasConfig
 from kmirror.runtime.api import ConnectionProtocol, Runtime
 
 if TYPE_CHECKING:
+    from kmirror.network.security.replaced_stores import ReplacedStores
     from kmirror.network.security.sasl_client import SaslClient, SaslClientFactory
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -118,22 +120,23 @@ class ClientChannelBuilder:
         self.as_written = security.as_written
         self._scratch = memoryview(b"")
         self._new_sasl_client = self._sasl_client_factory() if security.uses_sasl else None
-        self._context = None
+        self._stores: ReplacedStores | None = None
         if security.uses_tls:
+            from kmirror.network.security.replaced_stores import ReplacedStores
             from kmirror.network.security.ssl_factory import client_context
             from kmirror.network.security.ssl_transport_layer import READ_SIZE_HINT
 
-            self._context = client_context(security.props, runtime.files)
+            self._stores = ReplacedStores(security.props, runtime.files, runtime.clock, client_context, as_written=security.as_written)
             self._scratch = memoryview(bytearray(READ_SIZE_HINT))
 
     def wrap(self, protocol: ConnectionProtocol, host: str) -> ConnectionProtocol:
         """`protocol`, wrapped in TLS if the security protocol asks for it."""
-        if self._context is None:
+        if self._stores is None:
             return protocol
         from kmirror.network.security.ssl_transport_layer import SslTransportLayer
 
         return SslTransportLayer(
-            self._runtime, self._context, protocol, scratch=self._scratch, server_side=False, server_hostname=host.strip("[]")
+            self._runtime, self._stores.context, protocol, scratch=self._scratch, server_side=False, server_hostname=host.strip("[]")
         )
 
     def new_sasl_client(self, host: str) -> SaslClient | None:

@@ -15,6 +15,7 @@ Raises ConfigError with Kafka's text if a listener cannot be secured as its sett
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -30,9 +31,8 @@ from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.listeners import Listener
 
 if TYPE_CHECKING:
-    import ssl
-
     from kmirror.network.security.jwks import Jwks, RefreshingJwks
+    from kmirror.network.security.replaced_stores import ReplacedStores
     from kmirror.network.security.sasl_server import SaslServerFactory
     from kmirror.network.security.sasl_server_authenticator import SaslSettings
     from kmirror.network.security.server_channel_builder import ServerChannelBuilder
@@ -106,13 +106,15 @@ def _reconfigure(builder: ServerChannelBuilder, settings: ListenerSettings, prot
     builder.reconfigure(context, sasl)
 
 
-def _tls_context(settings: ListenerSettings, protocol: str, runtime: Runtime) -> ssl.SSLContext:
+def _tls_context(settings: ListenerSettings, protocol: str, runtime: Runtime) -> ReplacedStores:
+    from kmirror.network.security.replaced_stores import ReplacedStores
     from kmirror.network.security.ssl_factory import server_context
 
     client_auth = settings.get("ssl.client.auth") or "none"
     if protocol == "SASL_SSL" and settings.own("ssl.client.auth") is None:
         client_auth = "none"  # a listener with SASL asks for certificates only if its own settings say so
-    return server_context(settings.ssl(), runtime.files, client_auth=client_auth)
+    make = functools.partial(server_context, client_auth=client_auth)
+    return ReplacedStores(settings.ssl(), runtime.files, runtime.clock, make, as_written=settings.as_written)
 
 
 def inter_broker_security(config: KafkaConfig) -> ClientSecurity:
@@ -151,6 +153,8 @@ class ListenerSettings:
     def __init__(self, config: KafkaConfig, listener_name: str) -> None:
         self._config = config
         self._prefix = f"listener.name.{listener_name.lower()}."
+        self.as_written = config.resolved.as_written
+        """Shows references in place of resolved secrets in an error's text."""
         self.listener_name = listener_name
 
     def own(self, name: str) -> str | None:
@@ -319,9 +323,11 @@ def _jwks(jaas: JaasConfig, settings: ListenerSettings, runtime: Runtime, key_se
         )
     context = None
     if scheme == "https":
+        from kmirror.network.security.replaced_stores import ReplacedStores
         from kmirror.network.security.ssl_factory import client_context
 
-        context = client_context({name: value for name, value in jaas.options.items() if name.startswith("ssl.")}, runtime.files)
+        options = {name: value for name, value in jaas.options.items() if name.startswith("ssl.")}
+        context = ReplacedStores(options, runtime.files, runtime.clock, client_context)
     jwks = RefreshingJwks(runtime, url, context, backoff, refresh_ms=int(settings.get(f"{prefix}.refresh.ms") or 3_600_000))
     key_sets.append(jwks)
     return jwks

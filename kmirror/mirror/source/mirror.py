@@ -14,6 +14,7 @@ separately, so a source that does not answer delays no other mirror.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 from kmirror.common.addresses import parse_bootstrap_servers
 from kmirror.common.errors import ApiException, Errors
@@ -94,17 +95,16 @@ class Mirror:
         if self.suspended_reason is not None:
             raise NotYetError(self.suspended_reason)
 
-    def reconfigure(self, configs: dict[str, str]) -> bool:
-        """Takes new configs; returns whether anything that connections depend on changed. If so,
-        they are closed, and new ones are made when needed (D3-32).
+    def reconfigure(self, configs: dict[str, str], *, altered: Iterable[str]) -> bool:
+        """Takes new configs, of which `altered` were set or removed; returns whether an operator
+        altered any, even to what it was before. If so, the connections are closed, and new ones are
+        made when needed (D3-32): what configs only point to, a file or a name, may be another one.
         """
-        changed = {key: value for key, value in configs.items() if key != SOURCE_CLUSTER_ID_CONFIG} != {
-            key: value for key, value in self.configs.items() if key != SOURCE_CLUSTER_ID_CONFIG
-        }
         self.configs = dict(configs)
-        if changed:
+        is_altered = any(name != SOURCE_CLUSTER_ID_CONFIG for name in altered)
+        if is_altered:
             self.close()
-        return changed
+        return is_altered
 
     async def learn_cluster_id(self, cluster_id: str | None) -> None:
         """Compares an answer's cluster id with the stored one; stores it if there is none yet."""

@@ -18,6 +18,7 @@ The dedicated mode of MirrorMaker has an internal interface only: no /admin, no 
 
 from __future__ import annotations
 
+import functools
 import re
 import ssl
 from collections.abc import Mapping
@@ -27,8 +28,9 @@ from typing import Any, Final
 from kmirror.common.abstract_config import AbstractConfig
 from kmirror.common.config import ConfigDef, ConfigType, valid_string
 from kmirror.common.errors import ConfigError
-from kmirror.common.ports import FileSystem
+from kmirror.common.ports import Clock, FileSystem
 from kmirror.mirrormaker.rest.response_headers import HeaderRule, parse_header_rules
+from kmirror.network.security.replaced_stores import ReplacedStores
 from kmirror.network.security.ssl_factory import client_context, server_context
 
 LISTENERS_CONFIG: Final = "listeners"
@@ -128,10 +130,21 @@ class RestServerConfig(AbstractConfig):
             return wanted.lower()
         return HTTP if any(listener.scheme == HTTP for listener in self.listeners) else HTTPS
 
-    def server_context(self, files: FileSystem, *, is_admin: bool = False) -> ssl.SSLContext:
-        """ConfigError if a store is missing, or cannot be read."""
+    def server_context(self, files: FileSystem, clock: Clock, *, is_admin: bool = False) -> ssl.SSLContext:
+        """A context that hands each connection over to the newest one, should the stores be replaced.
+
+        ConfigError if a store is missing, or cannot be read.
+        """
         props = self._ssl("admin.listeners.https." if is_admin else "listeners.https.")
-        return server_context(props, files, client_auth=props.get("ssl.client.auth") or "none")
+        make = functools.partial(server_context, client_auth=props.get("ssl.client.auth") or "none")
+        stores = ReplacedStores(props, files, clock, make)
+
+        def take_the_newest(connection: ssl.SSLObject, server_name: str | None, context: ssl.SSLContext) -> None:
+            connection.context = stores.context
+
+        first = stores.context
+        first.sni_callback = take_the_newest
+        return first
 
     def client_context(self, files: FileSystem) -> ssl.SSLContext:
         return client_context(self._ssl("listeners.https."), files)

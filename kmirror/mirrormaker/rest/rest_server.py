@@ -106,7 +106,7 @@ class RestServer:
         for listener in listeners:
             context = None
             if listener.scheme == HTTPS:
-                context = self.config.server_context(self._runtime.files, is_admin=is_admin)
+                context = self.config.server_context(self._runtime.files, self._runtime.clock, is_admin=is_admin)
             runner = web.ServerRunner(web.Server(handle, access_log=None), shutdown_timeout=STOP_S)
             self._runners.append(runner)
             await runner.setup()

@@ -24,7 +24,7 @@ from kmirror.network.http_client import HttpError, http_get
 from kmirror.runtime.api import Runtime
 
 if TYPE_CHECKING:
-    import ssl
+    from kmirror.network.security.replaced_stores import ReplacedStores
 
 MISSING_KEY_PAUSE_MS: Final = 60_000
 MISSING_KEYS: Final = 16
@@ -107,7 +107,7 @@ class RefreshingJwks:
     logins wait for it.
     """
 
-    def __init__(self, runtime: Runtime, url: str, context: ssl.SSLContext | None, backoff: Backoff, *, refresh_ms: int) -> None:
+    def __init__(self, runtime: Runtime, url: str, context: ReplacedStores | None, backoff: Backoff, *, refresh_ms: int) -> None:
         self._runtime = runtime
         self._url = url
         self._context = context
@@ -149,7 +149,9 @@ class RefreshingJwks:
     async def _fetch_keys(self, attempts: int) -> None:
         for attempt in range(attempts):
             try:
-                body = await http_get(self._runtime, self._url, context=self._context, timeout_ms=FETCH_TIMEOUT_MS)
+                body = await http_get(
+                    self._runtime, self._url, context=None if self._context is None else self._context.context, timeout_ms=FETCH_TIMEOUT_MS
+                )
                 self._keys = keys_of(body, self._url)
                 break
             except (HttpError, ConfigError) as error:

@@ -77,9 +77,17 @@ class AuthenticationMetrics:
         self.expired_killed = sensor(expired_connections_killed_count=CumulativeSum())
 
 
+class Contexts(Protocol):
+    """Where a listener's TLS contexts come from (`replaced_stores.ReplacedStores`)."""
+
+    @property
+    def context(self) -> ssl.SSLContext: ...
+
+
 class ServerChannelBuilder:
-    """Secures one listener. `context`: TLS, for SSL and SASL_SSL. `sasl`: for SASL_PLAINTEXT and
-    SASL_SSL. Frames of logins wait for `ready`.
+    """Secures one listener. `context`: TLS, for SSL and SASL_SSL; each connection is given the one of
+    its moment, for stores may be replaced. `sasl`: for SASL_PLAINTEXT and SASL_SSL. Frames of logins
+    wait for `ready`.
     """
 
     def __init__(
@@ -90,7 +98,7 @@ class ServerChannelBuilder:
         listener_name: str,
         metrics: MetricsRegistry,
         ready: asyncio.Future[Any] | None = None,
-        context: ssl.SSLContext | None = None,
+        context: Contexts | None = None,
         sasl: SaslSettings | None = None,
         principal_mapper: SslPrincipalMapper | None = None,
         failed_authentication_delay_ms: int = 100,
@@ -105,7 +113,7 @@ class ServerChannelBuilder:
         self._metrics = AuthenticationMetrics(metrics, listener_name)
         self._scratch = memoryview(b"")
 
-    def reconfigure(self, context: ssl.SSLContext | None, sasl: SaslSettings | None) -> None:
+    def reconfigure(self, context: Contexts | None, sasl: SaslSettings | None) -> None:
         """Applies to the connections made, and the logins begun, from now on."""
         self._context, self._sasl = context, sasl
 
@@ -139,7 +147,7 @@ class ServerChannelBuilder:
             self._on_handshake(connection, layer, error)
 
         return SslTransportLayer(
-            self._runtime, self._context, connection, scratch=self._scratch, server_side=True, on_handshake=on_handshake
+            self._runtime, self._context.context, connection, scratch=self._scratch, server_side=True, on_handshake=on_handshake
         )
 
     def _on_handshake(self, connection: SecuredConnection, layer: SslTransportLayer, error: SslHandshakeError | None) -> None:

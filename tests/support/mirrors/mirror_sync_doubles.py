@@ -217,7 +217,8 @@ class SyncBench:
     def alter_mirror(self, name: str, **configs: str) -> None:
         self._configs[ConfigResource(RESOURCE_MIRROR, name)] |= {key.replace("_", "."): value for key, value in configs.items()}
         if name in self.mirrors:
-            self.mirrors[name].reconfigure(self.image().configs.mirror(name))
+            altered = [key.replace("_", ".") for key in configs]
+            self.mirrors[name].reconfigure(self.image().configs.mirror(name), altered=altered)
 
     def mirror(self, name: str) -> Mirror:
         if name not in self.mirrors:
