@@ -70,13 +70,17 @@ def blocks_from(files: FileSystem, partition: RecordedPartition, offset: int, *,
 
     CorruptFileError at the first bytes that are no batch.
     """
-    listing = partition.listing
+    listing, next_offset = partition.listing, -1
     for piece in listing.slices(files, partition.files, task_bytes=WHOLE, low=offset, high=MAX_OFFSET):
         position = piece.start
         while position < piece.end:
             found = _block_at(files, piece, position, size)
             if found is None:
                 break
+            if found.batches[0].base_offset < next_offset:
+                first = found.batches[0].base_offset
+                raise CorruptFileError(piece.path, found.positions[0], f"a batch at offset {first}, and offset {next_offset} is the next")
+            next_offset = found.batches[-1].next_offset
             wanted = [batch for batch in found.batches if batch.last_offset >= offset]
             if wanted:
                 yield wanted

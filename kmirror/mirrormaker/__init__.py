@@ -4,7 +4,7 @@ The rules, lowest first. Nothing here does I/O; connectors and tasks call it wit
 got.
 
     replication_policy, cycles      names of remote and internal topics, and whether a topic may flow on
-    java_patterns, topic_filters    which topics, groups and configs are copied
+    topic_filters                   which topics, groups and configs are copied
     formats                         heartbeats, checkpoints and offset syncs, to the byte
     offset_syncs, offset_sync_store when offsets are recorded, and how a group's offset is translated
     checkpoints                     which checkpoints are emitted, which group offsets are written

@@ -23,7 +23,7 @@ from typing import Any, Final
 from kmirror.admin.results import NewTopic
 from kmirror.common.config import NO_DEFAULT, ConfigDef, ConfigType, Validator, invalid_value, parse_value
 from kmirror.common.errors import ConfigError
-from kmirror.mirrormaker.java_patterns import compile_pattern
+from kmirror.common.java_patterns import compile_pattern
 
 PREFIX: Final = "topic.creation."
 GROUPS_CONFIG: Final = f"{PREFIX}groups"

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from kmirror.common.config import ConfigType, parse_value, valid_list
-from kmirror.mirrormaker.java_patterns import compile_pattern_list
+from kmirror.common.java_patterns import compile_pattern_list
 
 TOPICS_CONFIG: Final = "topics"
 TOPICS_EXCLUDE_CONFIG: Final = "topics.exclude"

@@ -45,7 +45,9 @@ Options
                 Control records are left out, and so is what DeleteRecords removed. Options that
                 begin with `kafka.` configure a consumer's connection and are ignored, except
                 kafka.isolation.level. So are the others that change no row: minPartitions,
-                maxRecordsPerPartition, groupIdPrefix, kafkaConsumer.* and fetchOffset.*.
+                maxRecordsPerPartition, groupIdPrefix, kafkaConsumer.* and fetchOffset.*. A
+                timestamp whose microseconds do not fit 64 bits is null, where Spark's source
+                fails; `timestamp_ms` without kafkaCompatible has it.
 
 Filters on topic, partition, offset and a lower bound of timestamp are pushed down (`filters`); with
 rows=batch the columns are base_offset and max_timestamp. `pushdown` says when they are not.

@@ -35,6 +35,8 @@ _OF_A_CONSUMER: Final = ("kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries"
 _OF_TASKS: Final = ("minPartitions", "maxRecordsPerPartition")
 _IGNORED: Final = frozenset(name.lower() for name in (*_OF_A_CONSUMER, *_OF_TASKS))
 """Options of Spark's Kafka source that change no row."""
+_REFUSED: Final = ("auto.offset.reset", "key.deserializer", "value.deserializer", "enable.auto.commit", "interceptor.classes")
+"""Settings of a consumer that Spark's Kafka source refuses, because a row would depend on them."""
 _ISOLATION: Final = "isolation.level"
 _OF_A_TABLE: Final = frozenset(("provider", "owner", "location"))
 """What Spark adds to the options in CREATE TABLE."""
@@ -114,7 +116,7 @@ class ReadOptions:
             is_kafka=is_kafka,
             is_committed=_one_of(given, _ISOLATION, "read_uncommitted", "read_committed") == "read_committed",
             replica=_one_of(given, "replica", "longest", "first"),
-            selection=_selection(given, for_stream=for_stream),
+            selection=_selection(given, for_stream=for_stream, is_kafka=is_kafka),
             is_marked=is_marked,
             max_offsets=_count(given, "maxOffsetsPerTrigger"),
             max_bytes=_count(given, "maxBytesPerTrigger"),
@@ -160,15 +162,20 @@ def _json_list(text: str) -> list[str]:
 def _without_connection(given: dict[str, str]) -> dict[str, str]:
     """Drops the consumer's `kafka.` options, since there is no consumer, and others that change no
     row. kafka.isolation.level says what is read, so it counts."""
+    for name in _REFUSED:
+        if _KAFKA_PREFIX + name in given:
+            raise KmirrorError(f"{NAME}: option {_KAFKA_PREFIX}{name} is not supported, as in Spark's Kafka source")
+    for name in _OF_TASKS:
+        _count(given, name)
     kept = {key: value for key, value in given.items() if not key.startswith(_KAFKA_PREFIX) and key not in _IGNORED}
     if _KAFKA_PREFIX + _ISOLATION in given:
         kept.setdefault(_ISOLATION, given[_KAFKA_PREFIX + _ISOLATION])
     return kept
 
 
-def _selection(given: Mapping[str, str], *, for_stream: bool) -> Selection:
+def _selection(given: Mapping[str, str], *, for_stream: bool, is_kafka: bool) -> Selection:
     try:
-        return Selection.parse(given, for_stream=for_stream)
+        return Selection.parse(given, for_stream=for_stream, no_internal=is_kafka)
     except KmirrorError as error:
         raise KmirrorError(f"{NAME}: {error}") from error
 

@@ -10,7 +10,9 @@ cleaned one (other bytes, the same offsets) or truncated it. So a slice is only 
     a slice that ends after the range does, at a cut, is damaged if its file is still the same:
       offsets went back there, and no CRC covers a base offset;
     what cannot be read is looked up again by offset, from the first record that was not given out
-      yet; the same error twice in a row is raised;
+      yet; the same error twice in a row is raised. First the headers from the range's start on are
+      read again, and offsets that still go back there are damage: no CRC covers a base offset, so
+      the record that was given out last may claim one far behind the rest;
     a batch with a later leader epoch than the range's end was written after a truncation, and is
       not part of the range;
     a log that by then ends or begins within the range has lost data. (A range of a batch query
@@ -39,7 +41,7 @@ from kmirror.spark.columns import CORRUPT_COLUMN, corrupt_row
 from kmirror.spark.files import file_system_for
 from kmirror.spark.options import ReadOptions
 from kmirror.spark.settled import settled
-from kmirror.spark.slice_reader import SliceReader, Wanted
+from kmirror.spark.slice_reader import SliceReader, Wanted, check_headers
 from kmirror.storage.reader import PartitionFiles, read_partition
 from kmirror.verify.compared_log import DirectoryLog
 from kmirror.verify.planner import MAX_OFFSET, Listing
@@ -199,10 +201,25 @@ class RangeReader:
                         raise _MovedError(f"{one.path} is another file now")
                 return not last_error
             except (CorruptFileError, OSError, _MovedError) as error:
-                if str(error) == last_error:
+                if str(error) == last_error or isinstance(error, CorruptFileError) and self._goes_back(files, given):
                     raise
                 last_error = str(error)
             slices = self._looked_up(files, given, next_offset)
+
+    def _goes_back(self, files: FileSystem, given: RangePiece) -> bool:
+        """Whether offsets or leader epochs go back in the log as it is now, within the range."""
+        wanted = given.wanted
+        try:
+            partition = settled(files, read_partition(files, posixpath.dirname(given.piece.path), wanted.name))
+            listing = Listing(given.piece.location, partition.path, [partition], True, {})
+            next_offset = -1
+            for one in listing.slices(files, partition, task_bytes=MAX_OFFSET, low=wanted.low, high=wanted.high):
+                next_offset = check_headers(files, one, max(next_offset, one.base_offset))
+        except CorruptFileError:
+            return True
+        except OSError:
+            return False
+        return False
 
     def _files(self, location: str) -> FileSystem:
         if location not in self._opened:

@@ -26,7 +26,7 @@ from kmirror.common.errors import ApiException, CorruptFileError
 from kmirror.common.ports import FileSystem
 from kmirror.record.columns import Int64s, headers_from
 from kmirror.record.control_record import ControlRecordType
-from kmirror.record.record_batch import CONTROL_FLAG, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD, TRANSACTIONAL_FLAG, RecordBatch
+from kmirror.record.record_batch import CONTROL_FLAG, CURRENT_MAGIC, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD, TRANSACTIONAL_FLAG, RecordBatch
 from kmirror.spark.columns import WITHOUT_UNPACKING, Batches, Records, batch_rows, corrupt_row, record_rows
 from kmirror.spark.filters import NO_TIME
 from kmirror.verify.batch_walk import BadBytes, walk
@@ -118,10 +118,10 @@ class SliceReader:
 
     # headers alone
     def _read_headers(self, files: FileSystem, piece: LogSlice, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        position, next_offset = piece.start, piece.base_offset
+        position, next_offset, epoch = piece.start, piece.base_offset, -1
         for block in read_headers(files, piece, check_crc=self._rows_of_batches and "crc_valid" in self.names):
             batches = Batches(piece, block.headers, block.positions, _control_types(block), block.crc_ok)
-            _check_order(batches, next_offset)
+            epoch = _check_order(batches, next_offset, epoch)
             position, next_offset = block.end_position, int(batches.last_offset[-1]) + 1
             kept = batches.take(np.flatnonzero(self._kept(batches, wanted)))
             if len(kept.headers):
@@ -168,6 +168,7 @@ class SliceReader:
 
     # whole batches
     def _read_batches(self, files: FileSystem, piece: LogSlice, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        epoch = -1
         for run in walk(files, piece, skip_bad=self._permissive):
             if isinstance(run, BadBytes):
                 if self.next_offset <= wanted.high:  # the damage may be in the offset that the batch claims
@@ -178,6 +179,8 @@ class SliceReader:
                 row: _control_type(run.batches[row]) for row in np.flatnonzero(headers["attributes"] & CONTROL_FLAG).tolist()
             } if "control_type" in self.names else {}  # fmt: skip
             batches = Batches(piece, headers, np.array(run.positions, dtype=np.int64), types, np.ones(len(headers), dtype=bool))
+            if not self._permissive:
+                epoch = _check_magic_and_epochs(batches, epoch)
             rows = np.flatnonzero(self._kept(batches, wanted))
             kept = batches.take(rows)
             if self._rows_of_batches and len(rows):
@@ -215,6 +218,17 @@ class SliceReader:
             yield record_rows(records.slice(start, start + MOST_ROWS), self.names, null_headers=self._null_headers)
 
 
+def check_headers(files: FileSystem, piece: LogSlice, next_offset: int) -> int:
+    """Returns the offset behind a slice. CorruptFileError if offsets, counts or leader epochs in its
+    headers are impossible."""
+    epoch = -1
+    for block in read_headers(files, piece, check_crc=False):
+        batches = Batches(piece, block.headers, block.positions, {}, None)
+        epoch = _check_order(batches, next_offset, epoch)
+        next_offset = int(batches.last_offset[-1]) + 1
+    return next_offset
+
+
 def put_together(tables: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yields the same rows, with small Arrow batches combined."""
     held: list[pa.RecordBatch] = []
@@ -242,9 +256,10 @@ def _joined(tables: list[pa.RecordBatch]) -> pa.RecordBatch:
     return tables[0] if len(tables) == 1 else pa.Table.from_batches(tables).combine_chunks().to_batches()[0]
 
 
-def _check_order(batches: Batches, next_offset: int) -> None:
-    """CorruptFileError for the first batch with impossible offsets or an impossible record
-    count."""
+def _check_order(batches: Batches, next_offset: int, epoch: int) -> int:
+    """Returns the last leader epoch. CorruptFileError for the first batch with impossible offsets or
+    an impossible record count, another magic, or one whose leader epoch is below that of a batch before it
+    (-1 is none)."""
     base, last = batches.headers["base_offset"], batches.last_offset
     expected = np.concatenate([[next_offset], last[:-1] + 1])
     wrong = (base < expected) | (last < base) | (last > batches.piece.base_offset + _LAST_RELATIVE_OFFSET)
@@ -255,6 +270,24 @@ def _check_order(batches: Batches, next_offset: int) -> None:
         if wrong[row]:
             reason = f"a batch with offsets {base[row]} to {last[row]}, and offset {expected[row]} is the next"
         raise CorruptFileError(batches.piece.path, int(batches.positions[row]), reason)
+    return _check_magic_and_epochs(batches, epoch)
+
+
+def _check_magic_and_epochs(batches: Batches, epoch: int) -> int:
+    magic = batches.headers["magic"]
+    if (magic != CURRENT_MAGIC).any():
+        row = int(np.argmax(magic != CURRENT_MAGIC))
+        raise CorruptFileError(
+            batches.piece.path, int(batches.positions[row]), f"a batch of magic {magic[row]}; only format v2 can be read"
+        )
+    found = batches.headers["partition_leader_epoch"]
+    latest = np.maximum.accumulate(np.concatenate([[epoch], found]))
+    is_lower = (found >= 0) & (found < latest[:-1])
+    if is_lower.any():
+        row = int(np.argmax(is_lower))
+        reason = f"a batch of leader epoch {found[row]} at offset {batches.headers['base_offset'][row]}, behind one of epoch {latest[row]}"
+        raise CorruptFileError(batches.piece.path, int(batches.positions[row]), reason)
+    return int(latest[-1])
 
 
 def _control_types(block: HeaderBlock) -> dict[int, str]:

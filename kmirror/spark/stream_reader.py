@@ -200,7 +200,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._refusal is not None and ends:
             raise self._refusal
         start = self.options.selection.start
-        unknown = [name for name, begin in sorted(begins.items()) if begin.offset and not start.names_offset(name)]
+        unknown = [name for name, begin in sorted(begins.items()) if begin.offset and start.named_offset(name) is None]
         if unknown:
             first = ", ".join(f"{name} from offset {begins[name].offset}" for name in unknown[:5])
             self._losses.tell(

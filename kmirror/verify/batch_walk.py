@@ -5,6 +5,11 @@ wants the rest, a `BadBytes` between the sound batches: an impossible length, an
 offset that cannot follow, a wrong CRC, an incomplete batch that is no append under way (`tail`).
 After a bad batch the walk goes on right behind it if a sound one begins there, otherwise where the
 next sound one begins.
+
+No CRC covers a base offset. Of two batches whose offsets overlap, the first one is wrong if there
+is room for it below the second one, otherwise the second one is. So a batch is not sound before the next one was seen;
+only the last one of a slice has nobody behind it, and whoever knows the next slice holds it against
+that.
 """
 
 from __future__ import annotations
@@ -67,23 +72,39 @@ class _Walker:
         self._piece = piece
         self._check_crc = check_crc
         self._next_offset = piece.base_offset
+        self._before = piece.base_offset
+        """Where the offsets stood before the last sound batch."""
         self.bad: BadBytes | None = None
         """Why `sound` ended before the slice did."""
 
     def sound(self, position: int, block_bytes: int) -> Iterator[SoundBatches]:
         """Yields the batches from `position` to the end or to the first bad one."""
         self.bad = None
+        held: SoundBatches | None = None
         with SegmentReader(self._files, self._piece.path, start=position, end=self._piece.end) as reader:
             try:
                 for block in reader.blocks(block_bytes=block_bytes):
+                    if held is not None:
+                        if self._shows_wrong(held.batches[0], block.batches[0]):
+                            self._blame(held.positions[0], held.batches[0])
+                            return
+                        yield held
+                        held = None
                     count = self._sound_count(block)
+                    if self.bad is None:
+                        count -= 1
+                        held = SoundBatches(block.positions[count:], block.batches[count:])
                     if count:
                         yield SoundBatches(block.positions[:count], block.batches[:count])
                     if self.bad is not None:
                         return
             except CorruptFileError as error:
+                if held is not None:
+                    yield held
                 self.bad = self._bad(error.position, error.reason, self._next_offset)
                 return
+            if held is not None:
+                yield held
             if reader.valid_bytes < self._piece.end:
                 with closing(self._files.open(self._piece.path, write=False)) as file:
                     problem = tail_problem(file, self._piece, reader.valid_bytes, self._next_offset)
@@ -92,19 +113,41 @@ class _Walker:
 
     def _sound_count(self, block: BatchBlock) -> int:
         for row, batch in enumerate(block.batches):
+            if row and self._shows_wrong(block.batches[row - 1], batch):
+                self._blame(block.positions[row - 1], block.batches[row - 1])
+                return row - 1
             problem = self._problem(batch)
             if problem is not None:
                 position = block.positions[row]
                 self.bad = self._bad(position, problem, batch.base_offset, batch_end=position + batch.size_in_bytes)
                 return row
-            self._next_offset = batch.next_offset
+            self._before, self._next_offset = self._next_offset, batch.next_offset
         return len(block.batches)
 
-    def _problem(self, batch: RecordBatch) -> str | None:
+    def _shows_wrong(self, before: RecordBatch, batch: RecordBatch) -> bool:
+        """Whether a sound batch shows that the offsets of the one before it are wrong: it begins
+        below their end, and there is room for them below it."""
+        room = batch.base_offset - self._before
+        fits = batch.base_offset < self._next_offset and room >= before.next_offset - before.base_offset
+        return fits and batch.base_offset <= batch.last_offset and self._damage(batch) is None
+
+    def _blame(self, position: int, batch: RecordBatch) -> None:
+        reason = f"a batch with offsets {batch.base_offset} to {batch.last_offset}, and the next one begins below"
+        self.bad = self._bad(position, reason, batch.base_offset, batch_end=position + batch.size_in_bytes)
+        self._next_offset = self._before
+
+    def _damage(self, batch: RecordBatch) -> str | None:
+        """Returns what is wrong with a batch by itself."""
         if batch.magic != CURRENT_MAGIC:
             return f"a batch of magic {batch.magic}; only message format v2 can be read"
         if self._check_crc and crc32c(batch.memory[ATTRIBUTES_POSITION:]) != batch.crc:
             return f"the CRC of the batch at offset {batch.base_offset} is {batch.compute_crc()}, its header says {batch.crc}"
+        return None
+
+    def _problem(self, batch: RecordBatch) -> str | None:
+        damage = self._damage(batch)
+        if damage is not None:
+            return damage
         expected, most = self._next_offset, self._piece.base_offset + _LAST_RELATIVE_OFFSET
         if not expected <= batch.base_offset <= batch.last_offset <= most:
             if batch.last_offset <= most:

@@ -18,7 +18,7 @@ from typing import Final
 from kmirror.clients.client_config import ClientConfig
 from kmirror.clients.consumer.consumer_types import ConsumerRebalanceListener
 from kmirror.common.errors import ConfigError
-from kmirror.mirrormaker.java_patterns import compile_pattern
+from kmirror.common.java_patterns import compile_pattern
 from kmirror.mirrormaker.legacy.message_handler import DefaultMirrorMakerMessageHandler, MirrorMakerMessageHandler
 
 NO_LOSS_PRODUCER: Final = {

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kmirror.mirrormaker.java_patterns import compile_pattern
+from kmirror.common.java_patterns import compile_pattern
 from kmirror.mirrormaker.rest.rest_messages import RestRequest
 
 DEFAULT_METHODS: Final = ("GET", "POST", "HEAD")

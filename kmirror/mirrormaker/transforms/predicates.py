@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kmirror.common.config import ConfigDef, ConfigType, Importance, invalid_value, non_empty_string
 from kmirror.common.errors import ConfigError
-from kmirror.mirrormaker.java_patterns import compile_pattern
+from kmirror.common.java_patterns import compile_pattern
 from kmirror.mirrormaker.transforms.connect_data import ConnectRecord
 
 _NO_PATTERN: Final = 'Cannot invoke "String.isEmpty()" because "this.pattern" is null'

@@ -16,7 +16,7 @@ from functools import lru_cache, partial
 from typing import Final
 
 from kmirror.common.config import ConfigDef, ConfigType, Importance
-from kmirror.mirrormaker.java_patterns import compile_pattern
+from kmirror.common.java_patterns import compile_pattern
 from kmirror.mirrormaker.transforms.connect_data import ConnectRecord, JavaError
 from kmirror.mirrormaker.transforms.date_format import compile_format, format_date
 from kmirror.mirrormaker.transforms.predicates import Values, regex

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from kmirror.common.errors import ConfigError
-from kmirror.mirrormaker.java_patterns import compile_pattern
+from kmirror.common.java_patterns import compile_pattern
 from kmirror.mirrormaker.topic_filters import DefaultConfigPropertyFilter, DefaultGroupFilter, DefaultTopicFilter
 
 

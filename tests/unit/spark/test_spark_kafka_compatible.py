@@ -76,6 +76,58 @@ def test_partitions_are_chosen_as_consumers_choose_them(data_dir: Path) -> None:
     assert sum(row["record_count"] for row in read_rows(data_dir, subscribe="u", rows="batch")) == 5
 
 
+@pytest.mark.parametrize(
+    ("pattern", "topics"),
+    [
+        ("olle", ["rolled"]),
+        ("c-l", ["c-last", "c-lost"]),
+        ("^c-", ["c-last", "c-lost"]),
+        ("st$", ["c-last", "c-lost"]),
+        (" rolled ", ["rolled"]),
+        (r"\p{Alpha}olled", ["rolled"]),
+        (r"\Qc-l\E[a&&[^o]]", ["c-last"]),
+        ("(?i)ROLLED", ["rolled"]),
+        ("[a-z&&[^r]]-l", ["c-last", "c-lost"]),
+        ("x|la(?=st)", ["c-last"]),
+        ("offsets|rolled", ["rolled"]),
+        ("nothing", []),
+    ],
+)
+def test_a_pattern_finds_as_javas_does(tmp_path: Path, pattern: str, topics: list[str]) -> None:
+    """It was Python's, and had to match the whole name. The lines are Spark's own source's."""
+    for name in ("rolled", "c-last", "c-lost", "__consumer_offsets"):
+        write_log(tmp_path / f"{name}-0", *batches(1))
+    assert sorted({row["topic"] for row in kafka(tmp_path, subscribePattern=pattern)}) == topics
+    assert sorted({row["topic"] for row in StreamRun(tmp_path, subscribePattern=pattern).batch()}) == topics
+
+
+def test_internal_topics_are_not_read_even_if_they_are_named(data_dir: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As by Spark's source, which says nothing; the log itself has them without kafkaCompatible."""
+    named = {"subscribe": "u,__consumer_offsets"}, {"assign": '{"u":[0],"__consumer_offsets":[0]}'}
+    for options in named:
+        assert names(kafka(data_dir, **options)) == span("u", 0, 0, 5)
+        assert {topic for topic, _, _ in names(read_rows(data_dir, **options))} == {"u", "__consumer_offsets"}
+    assert ["internal topics are not read" in record.getMessage() for record in caplog.records] == [True, True]
+
+
+def test_what_is_lost_without_failing_is_a_warning(data_dir: Path, caplog: pytest.LogCaptureFixture) -> None:
+    careless = {"assign": '{"t":[0]}', "failOnDataLoss": "false"}
+    assert kafka(data_dir, **careless, startingOffsets='{"t":{"0":51}}') == []
+    assert kafka(data_dir, **careless, endingOffsets='{"t":{"0":5}}') == []
+    assert len(kafka(data_dir, **careless, endingOffsets='{"t":{"0":60}}')) == 40
+    words = ["before the starting offset 51", "behind its ending offset 5", "before the ending offset 60"]
+    assert [word in record.getMessage() for word, record in zip(words, caplog.records, strict=True)] == [True] * 3
+
+
+def test_a_stream_reads_no_partition_that_its_offsets_name_alone(data_dir: Path) -> None:
+    for options, words in (
+        ({"subscribe": "t", "startingOffsets": '{"t":{"0":10,"1":1,"2":1}}'}, "option startingOffsets names t-2, which is not read"),
+        ({"assign": '{"t":[0]}', "startingOffsets": '{"t":{"0":51}}'}, "and 51 is its starting offset"),
+    ):
+        with pytest.raises(KmirrorError, match=words):
+            StreamRun(data_dir, kafkaCompatible="true", **options).plan()
+
+
 def test_offsets_are_those_of_the_options(data_dir: Path) -> None:
     starting = json.dumps({"t": {"0": 12, "1": -2}})
     ending = json.dumps({"t": {"0": 33, "1": -1}})
@@ -85,7 +137,8 @@ def test_offsets_are_those_of_the_options(data_dir: Path) -> None:
     assert names(kafka(data_dir, subscribe="t", startingOffsets="earliest", endingOffsets="latest")) == span("t", 0, 10, 50) + span(
         "t", 1, 0, 10
     )
-    assert names(kafka(data_dir, assign='{"t":[0]}', startingOffsets='{"t":{"0":100}}')) == []
+    assert names(kafka(data_dir, assign='{"t":[0]}', startingOffsets='{"t":{"0":50}}')) == [], "the end itself is no loss"
+    assert names(kafka(data_dir, assign='{"t":[0]}', startingOffsets='{"t":{"0":100}}', failOnDataLoss="false")) == []
     assert names(kafka(data_dir, assign='{"t":[0]}', endingOffsets='{"t":{"0":60}}', failOnDataLoss="false")) == span("t", 0, 10, 50)
     assert names(read_rows(data_dir, assign='{"t":[0]}', startingOffsets='{"t":{"0":48}}', columns="topic,partition,offset")) == span(
         "t", 0, 48, 50
@@ -234,6 +287,50 @@ def test_globs_and_file_uris_are_those_of_sparks_paths(tmp_path: Path) -> None:
         ({"assign": '{"t":[7]}'}, "t-7 is not in the input"),
         ({"assign": "t"}, 'option assign is like {"topic":[0,1]}, not t'),
         ({"subscribePattern": "("}, "option subscribePattern: '(' is not a regular expression"),
+        (
+            {"assign": '{"t":[0]}', "startingOffsets": '{"t":{"0":51}}'},
+            "t-0 ends at offset 50, before the starting offset 51 (failOnDataLoss",
+        ),
+        (
+            {"assign": '{"t":[0]}', "endingOffsets": '{"t":{"0":5}}'},
+            "t-0 would begin at offset 10, behind its ending offset 5 (failOnDataLoss",
+        ),
+        (
+            {"assign": '{"t":[0]}', "startingTimestamp": str(TIME + 36), "endingTimestamp": str(TIME + 33)},
+            "t-0 would begin at offset 36, behind its ending offset 33 (failOnDataLoss",
+        ),
+        (
+            {"subscribe": "t", "startingOffsets": '{"t":{"0":30,"1":3}}', "endingOffsets": '{"t":{"0":20,"1":3}}'},
+            "t-0 would begin at 30 (startingOffsets), behind its end 20 (endingOffsets)",
+        ),
+        (
+            {"subscribe": "t", "startingOffsets": '{"t":{"0":30}}', "endingOffsets": '{"t":{"0":40,"1":3}}'},
+            "options startingOffsets and endingOffsets must name the same partitions; one of them alone has t-1",
+        ),
+        (
+            {
+                "subscribe": "t",
+                "startingOffsetsByTimestamp": '{"t":{"0":30,"1":3}}',
+                "endingOffsetsByTimestamp": '{"t":{"0":20,"1":3}}',
+            },
+            "t-0 would begin at 30 (startingOffsetsByTimestamp), behind its end 20 (endingOffsetsByTimestamp)",
+        ),
+        (
+            {"subscribe": "t", "startingOffsets": '{"t":{"0":10,"1":1,"2":1}}'},
+            "option startingOffsets names t-2, which is not read",
+        ),
+        ({"assign": '{"t":[0]}', "endingOffsets": '{"t":{"0":20,"1":3}}'}, "option endingOffsets names t-1, which is not read"),
+        (
+            {"subscribe": "u", "startingOffsetsByTimestamp": '{"u":{"0":1},"t":{"0":1}}'},
+            "option startingOffsetsByTimestamp names t-0, which",
+        ),
+        ({"startingTimestamp": "9223372036854775808"}, "option startingTimestamp: 9223372036854775808 does not fit 64 bits"),
+        ({"startingOffsets": '{"t":{"0":9223372036854775808,"1":0}}', "subscribe": "t"}, "option startingOffsets is like"),
+        ({"subscribePattern": " "}, "option subscribePattern selects nothing: ' '"),
+        ({"subscribePattern": r"\p{Nope}"}, "is not a regular expression of Java: Unknown character property"),
+        ({"kafka.auto.offset.reset": "earliest"}, "option kafka.auto.offset.reset is not supported, as in Spark's Kafka source"),
+        ({"kafka.enable.auto.commit": "true"}, "option kafka.enable.auto.commit is not supported"),
+        ({"minPartitions": "0"}, "option minPartitions is a number from 1 on, not '0'"),
         ({"startingOffsets": "latest"}, "option startingOffsets cannot be 'latest' in a batch query"),
         ({"endingOffsets": '{"t":{"0":-2}}'}, "option endingOffsets: offset -2 of t-0; only -1 (latest)"),
         ({"subscribe": "t", "startingOffsets": '{"t":{"0":10}}'}, "option startingOffsets has no offset for t-1"),

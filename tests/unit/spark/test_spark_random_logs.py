@@ -137,6 +137,8 @@ def test_a_query_gives_the_records_that_its_filters_and_ends_leave(tmp_path: Pat
         options["columns"] = chance.choice(["offset", "offset,position", "offset,timestamp_ms,key,value"])
         options["mode"] = chance.choice(["FAILFAST", "PERMISSIVE"])
         low, end = (chance.choice([None, max(log.offset(), 0)]) for _ in range(2))
+        if low is not None and end is not None:
+            low, end = min(low, end), max(low, end)
         options |= {} if low is None else {"startingOffsets": json.dumps({"t": {"0": low}})}
         options |= {} if end is None else {"endingOffsets": json.dumps({"t": {"0": end}})}
         filters = [log.filter() for _ in range(chance.choice([0, 1, 2]))]

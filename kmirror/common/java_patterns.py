@@ -1,12 +1,13 @@
 r"""Regular expressions in Java's syntax, as Python's.
 
-Users of MirrorMaker write Java's: flags anywhere (`(?i)`, for the rest of the group, later
+Users of MirrorMaker and of Spark's Kafka source write Java's: flags anywhere (`(?i)`, for the rest of the group, later
 alternatives too), `\Q...\E`, `\p{Alpha}`, classes inside classes and `&&`, `(?<name>...)`, `\h`.
 `translate` returns what Python understands and matches the same; a construct that it does not know
 is a ConfigError, never a guess.
 
 Java's classes (`\d`, `\w`, case) are those of ASCII unless flags say otherwise, so the result is
-compiled with `re.ASCII`. Names are matched whole (`Matcher.matches`).
+compiled with `re.ASCII`. MirrorMaker matches names whole (`Matcher.matches`); Spark's
+`subscribePattern` finds (`Matcher.find`).
 """
 
 from __future__ import annotations
