@@ -22,6 +22,7 @@ from kmirror.admin.results import (
 )
 from kmirror.cli import mirrors_dry_run
 from kmirror.cli.mirrors_clients import BOOTSTRAP_SERVERS, SHORT_TIMEOUT_MS, MirrorClients
+from kmirror.cli.mirrors_configs import source_defaults
 from kmirror.cli.mirrors_dry_run_text import loss_json, loss_text
 from kmirror.cli.mirrors_leaderless import topics_without_leader, with_leaderless
 from kmirror.cli.mirrors_reverse import reverse
@@ -147,7 +148,10 @@ class MirrorCommand:
         described = await with_leaderless(self._admin, described)
         rows = described if not self._options.topic else of_topics(described, self._options.topic)
         ends = await verbose_ends(self._clients, rows, warn) if self._options.verbose else None
-        print(describe_json(rows, ends) if self._options.json else described_text(rows, ends))
+        if self._options.json:
+            print(describe_json(rows, ends))
+        else:
+            print(described_text(rows, ends, await source_defaults(self._admin, rows)))
 
     async def _alteration_loss(self, configs: dict[str, str]) -> list[mirrors_dry_run.DroppedRecords]:
         """Returns what the first fetch from the altered source would cut.

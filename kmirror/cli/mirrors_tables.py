@@ -9,7 +9,7 @@ move, why, and what to do.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kmirror.admin.results import MirrorDescription, MirrorListing, MirrorPartitionDescription
@@ -96,10 +96,10 @@ def last_lag_text(rows: Iterable[MirrorPartitionDescription]) -> str:
     return f"lag {sum(row.last_known_lag for row in known)}, as of {max(row.lag_age_ms for row in known) // 1000} s ago"
 
 
-def described_text(mirrors: Iterable[MirrorDescription], ends: SourceEnds | None = None) -> str:
-    """Returns the table, with the notes below it if there are any."""
+def described_text(mirrors: Iterable[MirrorDescription], ends: SourceEnds | None = None, configs: Sequence[str] = ()) -> str:
+    """Returns the table, with the notes below it if there are any, and the lines about configs."""
     listed = list(mirrors)
-    told = notes(listed)
+    told = [*notes(listed), *configs]
     return "\n".join([describe_table(listed, ends), *(["", *told] if told else [])])
 
 

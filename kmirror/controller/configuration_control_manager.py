@@ -18,7 +18,13 @@ from kmirror.controller.mirror_state_topic import check_configs, is_mirror_state
 from kmirror.metadata.configs import DEFINITIONS, RESOURCE_TYPE_NAMES, validate
 from kmirror.metadata.image import RESOURCE_BROKER, RESOURCE_MIRROR, RESOURCE_TOPIC, ConfigResource
 from kmirror.metadata.mirror_filters import log_overlaps
-from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG, MIRROR_STATE_PARTITIONS_CONFIG, MirrorAssociation, parse_association
+from kmirror.metadata.mirror_names import (
+    MIRROR_NAME_CONFIG,
+    MIRROR_SOURCE_DEFAULTS_CONFIG,
+    MIRROR_STATE_PARTITIONS_CONFIG,
+    MirrorAssociation,
+    parse_association,
+)
 from kmirror.metadata.record import ApiMessageAndVersion
 from kmirror.metadata.resource_configs import SOURCE_CLUSTER_ID_CONFIG
 from kmirror.metadata.topic_configs import default_text, inherited_topic_configs
@@ -29,6 +35,7 @@ from kmirror.wire.messages.config_record import ConfigRecord
 
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 MAX_VALUE_BYTES = 32767
+INTERNAL_TOPIC_CONFIGS = (MIRROR_NAME_CONFIG, MIRROR_SOURCE_DEFAULTS_CONFIG, MIRROR_STATE_PARTITIONS_CONFIG)
 _LIST_BROKER_DEFAULTS = {
     "config.providers": "",
     "cordoned.log.dirs": "",
@@ -141,7 +148,7 @@ class ConfigurationControlManager:
                 if missing:
                     raise ApiException(Errors.INVALID_REQUEST, f"Null value not supported for : {','.join(missing)}")
                 for name in self._state.image.configs.props(resource):
-                    if name not in (MIRROR_NAME_CONFIG, MIRROR_STATE_PARTITIONS_CONFIG, SOURCE_CLUSTER_ID_CONFIG):
+                    if name not in (*INTERNAL_TOPIC_CONFIGS, SOURCE_CLUSTER_ID_CONFIG):
                         values.setdefault(name, None)
                 records += self.change_records(resource, values, by_broker=by_broker)
             except ApiException as error:
@@ -230,7 +237,7 @@ class ConfigurationControlManager:
     ) -> None:
         """Raises ApiException unless `props` may be a topic's overrides; `changed` are the names
         that a client itself sets."""
-        for name in (MIRROR_NAME_CONFIG, MIRROR_STATE_PARTITIONS_CONFIG):
+        for name in INTERNAL_TOPIC_CONFIGS:
             if name in changed:
                 text = f"Config {name} is internal: it is set by the requests of cluster mirroring only."
                 raise ApiException(Errors.INVALID_REQUEST, text)

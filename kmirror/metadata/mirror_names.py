@@ -19,6 +19,9 @@ MIRROR_SUPPORT_UNCLEAN_CONFIG = "mirror.support.unclean.leader.election"
 MIRROR_STATE_PARTITIONS_CONFIG = "mirror.topic.num.partitions"
 """A config of the topic `__mirror_state`, internal: the number of partitions that it was created
 with. States are placed by that number, even if the topic grows."""
+MIRROR_SOURCE_DEFAULTS_CONFIG = "mirror.source.defaults"
+"""A config of a mirrored topic, internal: which of its overrides stand for defaults of the source's
+brokers."""
 MIRROR_MAX_TRUNCATION_CONFIG = "mirror.max.truncation.records"
 DEFAULT_MAX_TRUNCATION_RECORDS = 100_000
 PAUSED_SUFFIX = ".paused"

@@ -12,6 +12,7 @@ from kmirror.common.errors import ApiException, ConfigError, Errors
 from kmirror.metadata.mirror_names import (
     MIRROR_MAX_TRUNCATION_CONFIG,
     MIRROR_NAME_CONFIG,
+    MIRROR_SOURCE_DEFAULTS_CONFIG,
     MIRROR_STATE_PARTITIONS_CONFIG,
     MIRROR_SUPPORT_UNCLEAN_CONFIG,
 )
@@ -160,6 +161,12 @@ def _topic_config_def() -> ConfigDef:
         None,
         "The mirror that the topic belongs to. Only the requests of cluster mirroring set it.",
         internal=True,
+    )
+    d.define(
+        MIRROR_SOURCE_DEFAULTS_CONFIG,
+        ConfigType.LIST,
+        "",
+        "The topic's overrides that stand for defaults of its source's brokers. Only the sync of configs sets it.",
     )
     d.define(
         MIRROR_STATE_PARTITIONS_CONFIG,

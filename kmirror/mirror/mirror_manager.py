@@ -44,8 +44,10 @@ from kmirror.mirror.source.channels import source_clients
 from kmirror.mirror.source.mirror import SOURCE_CLUSTER_ID_CONFIG, Mirror
 from kmirror.mirror.sync.acl_sync import AclSync
 from kmirror.mirror.sync.config_sync import ConfigSync
+from kmirror.mirror.sync.destination_defaults import DestinationDefaults
 from kmirror.mirror.sync.destination_groups import DestinationGroups, LocalGroupCoordinator
 from kmirror.mirror.sync.destination_share_groups import DestinationShareGroups, LocalShareGroups
+from kmirror.mirror.sync.first_configs import FirstConfigs
 from kmirror.mirror.sync.group_offset_sync import GroupOffsetSync
 from kmirror.mirror.sync.mirror_metadata_manager import MirrorMetadataManager
 from kmirror.mirror.sync.share_group_sync import ShareGroupSync
@@ -115,6 +117,8 @@ class MirrorManager:
             timeout_ms=config.request_timeout_ms,
         )
         shared = DestinationShareGroups(groups, share_groups, brokers, broker_id=config.broker_id)
+        self.topic_configs = ConfigSync(controller, self.states, self.image, DestinationDefaults(brokers, self.image, config))
+        self._first_configs = FirstConfigs(runtime, self.topic_configs, self.mirror)
         self.metadata_manager = MirrorMetadataManager(
             runtime,
             config,
@@ -125,7 +129,7 @@ class MirrorManager:
             led_partitions=self.led_partitions,
             steps=[
                 TopicSync(controller, self.image, config),
-                ConfigSync(controller, self.states, self.image, config),
+                self.topic_configs,
                 AclSync(runtime, controller, self.image, enabled=config.has_authorizer),
                 GroupOffsetSync(runtime, groups, self.states, self.image, retention_ms=config.offsets_retention_ms),
                 ShareGroupSync(runtime, shared, self.states, self.image),
@@ -143,6 +147,7 @@ class MirrorManager:
             self.image,
             self.mirror,
             self.bumper,
+            self._first_configs,
             self._scope,
         )
 
@@ -162,6 +167,7 @@ class MirrorManager:
         await self.fetchers.shutdown()
         await self.states.close()
         await self.bumper.close()
+        await self._first_configs.close()
         await self.coordinator.shutdown()
         for mirror in self._mirrors.values():
             await mirror.shutdown()

@@ -52,6 +52,9 @@ class MirrorSafeguards:
     loop_refused: bool = True
     """PREPARING waits while the source mirrors the same topic from us (C34)."""
 
+    configs_before_records: bool = True
+    """A topic has its source's configs before the first record is fetched (SYN6)."""
+
     state_rewritten_on_election: bool = True
     """A new leader appends the state again before acting on it (D3-28, D3-29, F19)."""
 

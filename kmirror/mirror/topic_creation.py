@@ -14,11 +14,10 @@ from collections.abc import Iterable, Mapping
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import INTERNAL_TOPICS
+from kmirror.metadata.mirror_names import MIRROR_SOURCE_DEFAULTS_CONFIG
 from kmirror.mirror.mirror_manager import MirrorManager
 from kmirror.mirror.source.mirror import Mirror
 from kmirror.mirror.source.source_cluster import SourceCluster, SourceError, SourceTopic
-from kmirror.mirror.source.source_metadata import describe_topic_configs
-from kmirror.mirror.sync.config_sync import compare_configs, excluded_properties, topic_defaults
 from kmirror.mirror.sync.topic_sync import in_requests
 from kmirror.network.client import UnsupportedVersionError
 from kmirror.network.node_channels import ControllerChannel
@@ -51,14 +50,13 @@ async def create_missing_topics(
         metadata = await source.refresh(missing)
         await mirror.learn_cluster_id(metadata.cluster_id)
         present = {name: topic for name, topic in metadata.topics.items() if topic.error is Errors.NONE and topic.partitions}
-        configs = await _source_configs(mirror, source, present)
+        configs = await _source_configs(manager, mirror, source, present)
     except SourceError:
         return errors | dict.fromkeys(missing, Errors.UNKNOWN_TOPIC_OR_PARTITION)
     if mirror.is_suspended or not present:
         return errors | dict.fromkeys(missing, Errors.UNKNOWN_TOPIC_OR_PARTITION)
     errors |= {name: Errors.UNKNOWN_TOPIC_OR_PARTITION for name in missing if name not in present}
-    defaults = topic_defaults(manager.image(), mirror.config)
-    topics = [_creatable(mirror, name, present[name], configs.get(name, {}), defaults) for name in sorted(present)]
+    topics = [_creatable(name, present[name], configs.get(name, {})) for name in sorted(present)]
     for part in in_requests(topics, lambda topic: topic.num_partitions):
         response = await controller.send(create_topics.CreateTopicsRequest(topics=part, timeout_ms=timeout_ms))
         for row in response.topics:
@@ -68,12 +66,14 @@ async def create_missing_topics(
     return errors
 
 
-async def _source_configs(mirror: Mirror, source: SourceCluster, topics: Iterable[str]) -> dict[str, dict[str, str]]:
-    """The topics' configs at the source. A topic whose configs are missing is created anyway, and
-    the config sync keeps asking.
+async def _source_configs(
+    manager: MirrorManager, mirror: Mirror, source: SourceCluster, topics: Iterable[str]
+) -> dict[str, dict[str, str | None]]:
+    """The configs with which the topics are treated here as at the source. A topic whose configs
+    are missing is created anyway, and the config sync keeps asking.
     """
     try:
-        configs, failures = await describe_topic_configs(source, topics)
+        configs, failures = await manager.topic_configs.wanted(mirror, source, topics)
     except UnsupportedVersionError:
         return {}
     for text in failures:
@@ -81,10 +81,11 @@ async def _source_configs(mirror: Mirror, source: SourceCluster, topics: Iterabl
     return configs
 
 
-def _creatable(
-    mirror: Mirror, name: str, topic: SourceTopic, configs: dict[str, str], defaults: Mapping[str, str]
-) -> create_topics.CreatableTopic:
-    synced = compare_configs(configs, {}, excluded_properties(mirror.configs), defaults).changes
+def _creatable(name: str, topic: SourceTopic, configs: Mapping[str, str | None]) -> create_topics.CreatableTopic:
+    """What names the source's defaults follows when the first partition is prepared: a client of
+    the controller may not set it, and topics may be made over any channel.
+    """
+    synced = {key: value for key, value in configs.items() if key != MIRROR_SOURCE_DEFAULTS_CONFIG}
     return create_topics.CreatableTopic(
         name=name,
         num_partitions=len(topic.partitions),

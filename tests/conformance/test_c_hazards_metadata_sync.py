@@ -131,10 +131,10 @@ def test_c16_mirror_configs_of_topics_survive_a_cycle(bench: SyncBench, source: 
     assert bench.configs("t") == own | {"retention.ms": "5"}
 
 
-def test_c17_defaults_of_the_source_are_not_copied_and_an_override_removed_there_is_removed_here(
+def test_c17_an_override_that_is_removed_there_is_removed_here_and_defaults_that_only_tune_stay_there(
     bench: SyncBench, source: SourceDouble
 ) -> None:
-    """The double's brokers have a static default of segment.ms and Kafka's own of retention.bytes."""
+    source.defaults = {"flush.ms": "1000", "retention.ms": "604800000"}
     source.topics["t"].configs = {"retention.ms": "5"}
     bench.cycle()
     assert bench.configs("t") == {"retention.ms": "5"}

@@ -7,6 +7,7 @@ The destination's brokers keep next to nothing by their own defaults, look every
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import pytest
 from support.mirrors.mirror_harness import (
@@ -14,7 +15,9 @@ from support.mirrors.mirror_harness import (
     add,
     assert_equal_logs,
     call,
+    create_mirror,
     create_topic,
+    kafka_mirrors,
     numbered,
     produce,
     remove,
@@ -23,6 +26,9 @@ from support.mirrors.mirror_harness import (
     wait_state,
 )
 
+from kmirror.admin.admin_client import AdminClient
+from kmirror.admin.results import ConfigOperation, ConfigResourceType
+from kmirror.common.errors import ApiException
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.embedded import EmbeddedCluster
 from kmirror.server.kafka_server import KafkaServer
@@ -111,3 +117,78 @@ def test_fea3_followers_and_new_leaders_keep_the_front_too() -> None:
         remove(b.bootstrap_servers, "m", "t")
         wait_state(b.bootstrap_servers, "m", "STOPPED")
         wait_for("the log starts of all replicas", lambda: {front(b, node) for node in range(3)} == {41})
+
+
+# --- configs in effect (C17, SYN6)
+
+SLOW = {**FAST_MIRROR, "mirror.metadata.refresh.interval.ms": "3600000"}
+"""No sync of configs while a test runs: what is there was there before the first record."""
+
+
+def overrides(cluster: EmbeddedCluster, topic: str = "t") -> dict[str, str]:
+    entries = call(cluster.bootstrap_servers, lambda admin: admin.describe_configs(ConfigResourceType.TOPIC, topic))
+    return {entry.name: entry.value or "" for entry in entries if entry.source == 1 and not entry.name.startswith("mirror.")}
+
+
+async def set_configs(changes: list[tuple[str, ConfigOperation, str | None]], admin: AdminClient) -> None:
+    await admin.incremental_alter_configs(ConfigResourceType.TOPIC, "t", changes)
+
+
+def test_syn6_a_mirror_that_is_failed_over_at_once_is_what_its_source_is() -> None:
+    """The destination's defaults differ. The second time the topic is there, with configs of its own."""
+    here = {**SLOW, "log.retention.hours": "1", "log.cleanup.policy": "compact", "message.max.bytes": "2000000"}
+    there = {**FAST_MIRROR, "log.retention.ms": "-1"}
+    expected = {"retention.ms": "-1", "cleanup.policy": "delete", "max.message.bytes": "1048588", "delete.retention.ms": "77"}
+    with EmbeddedCluster(mirroring=True, config=there) as a, EmbeddedCluster(mirroring=True, config=here) as b:
+        create_topic(a.bootstrap_servers, "t", delete_retention_ms="77")
+        produce(a.bootstrap_servers, "t", numbered("a", 20))
+        create_mirror(b.bootstrap_servers, "m", a.bootstrap_servers)
+        for _ in range(2):
+            add(b.bootstrap_servers, "m", "t")
+            wait_state(b.bootstrap_servers, "m", "MIRRORING")
+            remove(b.bootstrap_servers, "m", "t")
+            wait_state(b.bootstrap_servers, "m", "STOPPED")
+            assert overrides(b) == expected
+            own = {"retention.ms": "3600001", "cleanup.policy": "compact", "flush.ms": "5000"}
+            changes = [(name, ConfigOperation.SET, value) for name, value in own.items()]
+            call(b.bootstrap_servers, partial(set_configs, changes))
+
+
+def test_syn6_a_failback_takes_the_configs_back_in_effect() -> None:
+    """The old source's brokers keep an hour by now; the cluster that is failed back from keeps all."""
+    there, here = ({**SLOW, "log.retention.hours": "1"}, {**SLOW, "log.retention.ms": "-1"})
+    with EmbeddedCluster(mirroring=True, config=there) as a, EmbeddedCluster(mirroring=True, config=here) as b:
+        create_topic(a.bootstrap_servers, "t")
+        produce(a.bootstrap_servers, "t", numbered("a", 20))
+        create_mirror(b.bootstrap_servers, "m", a.bootstrap_servers)
+        add(b.bootstrap_servers, "m", "t")
+        wait_state(b.bootstrap_servers, "m", "MIRRORING")
+        assert overrides(b) == {"retention.ms": "3600000"}
+        wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "m")
+        remove(b.bootstrap_servers, "m", "t")
+        wait_state(b.bootstrap_servers, "m", "STOPPED")
+        call(b.bootstrap_servers, partial(set_configs, [("retention.ms", ConfigOperation.DELETE, None)]))
+        create_mirror(a.bootstrap_servers, "m", b.bootstrap_servers)
+        add(a.bootstrap_servers, "m", "t")
+        wait_state(a.bootstrap_servers, "m", "MIRRORING")
+        assert overrides(a) == {"retention.ms": "-1"}
+
+
+def test_c17_describe_shows_what_stands_for_the_sources_defaults() -> None:
+    with (
+        EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a,
+        EmbeddedCluster(mirroring=True, config={**SLOW, "log.retention.hours": "1", "log.cleanup.policy": "compact"}) as b,
+    ):
+        create_topic(a.bootstrap_servers, "t", flush_ms="5000")
+        create_topic(a.bootstrap_servers, "u", retention_ms="5", cleanup_policy="delete")
+        create_mirror(b.bootstrap_servers, "m", a.bootstrap_servers)
+        add(b.bootstrap_servers, "m", "t", "u")
+        wait_state(b.bootstrap_servers, "m", "MIRRORING")
+        told = kafka_mirrors(b.bootstrap_servers, "--describe", "--mirror", "m").splitlines()
+        assert told[-2:] == [
+            "Set here because the source's brokers have other defaults than this cluster's:",
+            "  t: cleanup.policy=delete, retention.ms=604800000",
+        ]
+        change = [("mirror.source.defaults", ConfigOperation.SET, "flush.ms")]
+        with pytest.raises(ApiException, match=r"mirror\.source\.defaults is internal"):
+            call(b.bootstrap_servers, partial(set_configs, change))

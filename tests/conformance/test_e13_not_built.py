@@ -65,6 +65,7 @@ TOPIC_CONFIGS_OF_MIRRORS = {
     "mirror.name",
     "mirror.max.truncation.records",
     "mirror.replication.throttled.replicas",
+    "mirror.source.defaults",
     "mirror.support.unclean.leader.election",
 }
 INTERNAL = {"__mirror_state", "__consumer_offsets", "__transaction_state"}

@@ -137,7 +137,13 @@ def create(bench: SyncBench, *names: str) -> tuple[dict[str, Errors], list[creat
         return {}
 
     states = SimpleNamespace(read=read)
-    manager: Any = SimpleNamespace(image=bench.image, mirror=bench.mirror, states=states, mirror_partitions=lambda mirror, names: names)
+    manager: Any = SimpleNamespace(
+        image=bench.image,
+        mirror=bench.mirror,
+        states=states,
+        mirror_partitions=lambda mirror, names: names,
+        topic_configs=bench.topic_configs,
+    )
     errors = bench.run(create_missing_topics(manager, bench.runtime, bench, "m", list(names), timeout_ms=1_000))
     return errors, [
         topic for request in bench.requests if isinstance(request, create_topics.CreateTopicsRequest) for topic in request.topics

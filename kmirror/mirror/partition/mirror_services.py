@@ -12,6 +12,7 @@ from kmirror.mirror.mirror_safeguards import MirrorSafeguards
 from kmirror.mirror.partition.leader_epoch_bumper import LeaderEpochBumper
 from kmirror.mirror.ports import MirrorConfig
 from kmirror.mirror.source.mirror import Mirror
+from kmirror.mirror.sync.first_configs import FirstConfigs
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime, TaskScope
 
@@ -30,4 +31,5 @@ class MirrorServices:
     image: Callable[[], MetadataImage]
     mirror: Callable[[str], Mirror]
     bumper: LeaderEpochBumper
+    first_configs: FirstConfigs
     scope: TaskScope

@@ -1,4 +1,5 @@
-"""What the metadata syncs ask of a source: topic configs, access rules, groups and their offsets.
+"""What the metadata syncs ask of a source: access rules, groups and their offsets. Topic configs are
+in `source_configs`.
 
 Each in the highest version that both sides speak, over the mirror's metadata connections.
 OffsetFetch stays below version 10, which names topics by id: a topic of ours may have another id
@@ -10,18 +11,16 @@ the rest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kmirror.common.acl import AclOperation, AclPermissionType, PatternType, ResourceType, known
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.metadata.image import RESOURCE_TOPIC, StandardAcl
+from kmirror.metadata.image import StandardAcl
 from kmirror.mirror.source.source_cluster import SourceCluster, SourceError, SourceNode
-from kmirror.wire.messages import describe_acls, describe_configs, list_groups, offset_fetch
+from kmirror.wire.messages import describe_acls, list_groups, offset_fetch
 
-CONFIG_SOURCE_DYNAMIC_TOPIC = 1
-TOPICS_PER_REQUEST = 50
 GROUPS_PER_REQUEST = 50
 SEVERAL_GROUPS_VERSION = 8
 LAST_VERSION_WITH_NAMES = 9
@@ -35,33 +34,6 @@ class CommittedOffset(NamedTuple):
 
 
 GroupOffsets = dict[TopicPartition, CommittedOffset]
-
-
-async def describe_topic_configs(source: SourceCluster, topics: Iterable[str]) -> tuple[dict[str, dict[str, str]], list[str]]:
-    """The dynamic overrides of topics (never broker defaults, C17), and the errors for topics
-    without an answer.
-    """
-    found: dict[str, dict[str, str]] = {}
-    failures = []
-    for names in _chunks(sorted(topics), TOPICS_PER_REQUEST):
-        resources = [
-            describe_configs.DescribeConfigsResource(resource_type=RESOURCE_TOPIC, resource_name=name, configuration_keys=None)
-            for name in names
-        ]
-        response = await source.ask_any(describe_configs.DescribeConfigsRequest(resources=resources))
-        answers = {entry.resource_name: entry for entry in response.results}
-        failures += [f"configs of source topic {name}: the response lacks the topic" for name in names if name not in answers]
-        for entry in (answers[name] for name in names if name in answers):
-            if entry.error_code:
-                text = entry.error_message or Errors.for_code(entry.error_code).message
-                failures.append(f"configs of source topic {entry.resource_name}: {text}")
-                continue
-            found[entry.resource_name] = {
-                config.name: config.value
-                for config in entry.configs
-                if config.config_source == CONFIG_SOURCE_DYNAMIC_TOPIC and config.value is not None
-            }
-    return found, failures
 
 
 async def describe_all_acls(source: SourceCluster) -> set[StandardAcl]:

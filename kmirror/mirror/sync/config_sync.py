@@ -1,7 +1,12 @@
 """Topic configs: this cluster's overrides are made equal to the source's (SYN6).
 
-* Only dynamic overrides of the source's topic are copied, never its brokers' defaults (C17); an
-  override that is deleted there is deleted here.
+* An override of the source's topic is an override here; one that is deleted there is deleted here.
+* What deletes or refuses records (`metadata.lossy_configs`) is compared in effect (C17): where the
+  source's brokers have another default than any broker of this cluster, the source's becomes an
+  override here. `mirror.source.defaults` of the topic names those. If the source's brokers differ
+  among themselves, it is the value that keeps most. Other defaults of the source are not copied.
+* A policy that compacts is an override here in any case: without one no cleaner works on a mirror
+  (`storage.log_config`).
 * `mirror.topic.properties.exclude` names what is left alone, as regexes for the whole name. `mirror.*` always is (C16).
 * A config that this cluster does not have is left out: old sources have some that Kafka 4 removed. So is a value that is not valid here (Kafka 4
   takes no segment.bytes below 1 MiB; no topic of ours is tiered), or it would keep the topic's other configs away, and the topic from being
@@ -15,16 +20,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.metadata.image import RESOURCE_TOPIC, MetadataImage
+from kmirror.metadata.lossy_configs import CLEANUP_POLICY_CONFIG, has_same_effect, keeps_most, value_in_force
 from kmirror.metadata.mirror_filters import NamePatterns, name_patterns
+from kmirror.metadata.mirror_names import MIRROR_SOURCE_DEFAULTS_CONFIG
 from kmirror.metadata.resource_configs import DEFAULT_EXCLUDED_TOPIC_CONFIGS
-from kmirror.metadata.topic_configs import TOPIC_CONFIGS, inherited_topic_configs, validate_topic_configs
-from kmirror.mirror.ports import MirrorConfig
-from kmirror.mirror.source.source_metadata import TOPICS_PER_REQUEST, describe_topic_configs
+from kmirror.metadata.topic_configs import TOPIC_CONFIGS, validate_topic_configs
+from kmirror.mirror.source.mirror import Mirror
+from kmirror.mirror.source.source_cluster import SourceCluster
+from kmirror.mirror.source.source_configs import TOPICS_PER_REQUEST, SourceTopicConfigs, describe_topic_configs
+from kmirror.mirror.sync.destination_defaults import DestinationDefaults
 from kmirror.mirror.sync.partition_states import PartitionStates, topics_that_failed
 from kmirror.mirror.sync.sync_cycle import SyncCycle, SyncGauge, is_active
 from kmirror.network.node_channels import ControllerChannel
@@ -53,6 +62,8 @@ class ConfigDifference(NamedTuple):
 
     changes: dict[str, str | None]
     left_out: list[LeftOut]
+    wanted: Mapping[str, str]
+    """What was to be equal to."""
 
 
 class ConfigSync:
@@ -61,30 +72,26 @@ class ConfigSync:
     gauge = SyncGauge.TOPIC_CONFIG
 
     def __init__(
-        self, controller: ControllerChannel, states: PartitionStates, image: Callable[[], MetadataImage], config: MirrorConfig
+        self, controller: ControllerChannel, states: PartitionStates, image: Callable[[], MetadataImage], defaults: DestinationDefaults
     ) -> None:
         self._controller = controller
         self._states = states
-        self._config = config
+        self._defaults = defaults
         self._image = image
         self._told: set[tuple[str, str, str]] = set()
 
     async def sync(self, cycle: SyncCycle) -> Sequence[str]:
-        excluded = excluded_properties(cycle.mirror.configs)
-        source_configs, failures = await describe_topic_configs(cycle.source, cycle.topics)
-        defaults = topic_defaults(self._image(), self._config)
-        different: dict[str, dict[str, str | None]] = {}
-        for topic, configs in source_configs.items():
-            if not self._is_active(cycle, topic):
-                continue
-            found = compare_configs(configs, self._image().configs.topic(topic), excluded, defaults)
-            for left_out in found.left_out:
-                self._tell(cycle.mirror.name, topic, left_out)
-            if found.changes:
-                different[topic] = found.changes
-        failed = await topics_that_failed(self._states, self._image(), cycle.mirror.name, different, failures)
+        return await self.align(cycle.mirror, cycle.source, cycle.topics)
+
+    async def align(self, mirror: Mirror, source: SourceCluster, topics: Sequence[str]) -> list[str]:
+        """Makes the configs of active topics equal to the source's; returns what failed, as texts."""
+        found, failures = await self.wanted(mirror, source, topics)
+        different = {topic: changes for topic, changes in found.items() if changes}
+        failed = await topics_that_failed(self._states, self._image(), mirror.name, different, failures)
         resources = [
-            _resource(topic, changes) for topic, changes in different.items() if topic not in failed and self._is_active(cycle, topic)
+            _resource(topic, changes)
+            for topic, changes in different.items()
+            if topic not in failed and is_active(self._image(), mirror.name, topic)
         ]
         for start in range(0, len(resources), TOPICS_PER_REQUEST):
             part = resources[start : start + TOPICS_PER_REQUEST]
@@ -96,11 +103,40 @@ class ConfigSync:
             ]
         return failures
 
-    def _is_active(self, cycle: SyncCycle, topic: str) -> bool:
-        return is_active(self._image(), cycle.mirror.name, topic)
+    async def wanted(
+        self, mirror: Mirror, source: SourceCluster, topics: Iterable[str]
+    ) -> tuple[dict[str, dict[str, str | None]], list[str]]:
+        """By topic that the source has described: the overrides to set or (None) to delete here, so
+        that it is treated as at the source. Also what failed, as texts.
+        """
+        excluded = excluded_properties(mirror.configs)
+        source_configs, failures = await describe_topic_configs(source, topics)
+        defaults = await self._defaults.of_all()
+        changes: dict[str, dict[str, str | None]] = {}
+        for topic, configs in source_configs.items():
+            local = self._image().configs.topic(topic)
+            found = compare_configs(in_effect(configs, defaults), local, excluded, self._defaults.own)
+            changes[topic] = _with_names_of_defaults(found, configs, local)
+            for left_out in found.left_out:
+                self._tell(mirror.name, topic, left_out)
+            for name, values in configs.defaults.items():
+                if len(values) > 1 and found.changes.get(name) is not None:
+                    self._tell_difference(mirror.name, topic, name, values)
+        return changes, failures
 
     def forget(self, mirror_name: str) -> None:
         self._told = {told for told in self._told if told[0] != mirror_name}
+
+    def _tell_difference(self, mirror_name: str, topic: str, name: str, values: Sequence[str]) -> None:
+        """Logs that the source's brokers differ, each time that this changes a topic here."""
+        _log.warning(
+            "mirror %s: the source's brokers have different defaults of %s (%s); topic %s gets %s, which keeps most",
+            mirror_name,
+            name,
+            "; ".join(values),
+            topic,
+            keeps_most(name, values) or "none",
+        )
 
     def _tell(self, mirror_name: str, topic: str, left_out: LeftOut) -> None:
         what = (mirror_name, left_out.name, left_out.value)
@@ -117,17 +153,33 @@ def excluded_properties(mirror_configs: Mapping[str, str]) -> NamePatterns:
     return name_patterns(parts)
 
 
-def topic_defaults(image: MetadataImage, config: MirrorConfig) -> dict[str, str]:
-    """The defaults for topics without overrides here, as the controller has them if its properties
-    are the brokers'.
+def in_effect(source: SourceTopicConfigs, destination: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """The overrides with which a topic is treated here as at the source. `destination`: the
+    defaults of this cluster's brokers. No I/O.
     """
-    return {**config.static_topic_configs, **inherited_topic_configs(image.configs.cluster_default())}
+    wanted = dict(source.overrides)
+    for name, values in source.defaults.items():
+        value = keeps_most(name, values)
+        compacts = name == CLEANUP_POLICY_CONFIG and "compact" in value
+        if compacts or not all(has_same_effect(name, value, value_in_force(name, defaults)) for defaults in destination):
+            wanted[name] = value
+    return wanted
+
+
+def _with_names_of_defaults(found: ConfigDifference, source: SourceTopicConfigs, local: Mapping[str, str]) -> dict[str, str | None]:
+    """The changes, and with them the names of the overrides that stand for defaults of the source."""
+    after = {name for name, value in {**local, **found.changes}.items() if value is not None}
+    names = ",".join(sorted(after & source.defaults.keys() & found.wanted.keys())) or None
+    changes = dict(found.changes)
+    if names != local.get(MIRROR_SOURCE_DEFAULTS_CONFIG):
+        changes[MIRROR_SOURCE_DEFAULTS_CONFIG] = names
+    return changes
 
 
 def compare_configs(
     source: Mapping[str, str], local: Mapping[str, str], excluded: NamePatterns, defaults: Mapping[str, str] | None = None
 ) -> ConfigDifference:
-    """Compares a topic's overrides at the source with ours. No I/O."""
+    """Compares the overrides that a topic should have (`in_effect`) with ours. No I/O."""
     changes: dict[str, str | None] = {name: None for name in local if name not in source and _is_synced(name, excluded)}
     left_out = []
     for name, value in source.items():
@@ -141,7 +193,7 @@ def compare_configs(
     for name, value, problem in _contradictions(changes, local, defaults or {}):
         del changes[name]
         left_out.append(LeftOut(name, value, problem))
-    return ConfigDifference(changes, left_out)
+    return ConfigDifference(changes, left_out, source)
 
 
 def _contradictions(changes: Mapping[str, str | None], local: Mapping[str, str], defaults: Mapping[str, str]) -> list[LeftOut]:

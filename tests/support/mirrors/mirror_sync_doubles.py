@@ -35,6 +35,7 @@ from kmirror.mirror.ports import MirrorConfig
 from kmirror.mirror.source.mirror import Mirror
 from kmirror.mirror.sync.acl_sync import AclSync
 from kmirror.mirror.sync.config_sync import ConfigSync
+from kmirror.mirror.sync.destination_defaults import DestinationDefaults
 from kmirror.mirror.sync.destination_groups import DestinationGroups
 from kmirror.mirror.sync.destination_share_groups import DestinationShareGroups
 from kmirror.mirror.sync.group_offset_sync import GroupOffsetSync
@@ -99,7 +100,14 @@ class GroupsDouble:
 class SyncBench:
     """One broker, which owns the sync of every mirror, and the controller of its cluster."""
 
-    def __init__(self, *, interval_ms: int = INTERVAL_MS, has_authorizer: bool = True, retention_ms: int = 604_800_000) -> None:
+    def __init__(
+        self,
+        *,
+        interval_ms: int = INTERVAL_MS,
+        has_authorizer: bool = True,
+        retention_ms: int = 604_800_000,
+        static_topic_configs: Mapping[str, str] | None = None,
+    ) -> None:
         self.world = SimWorld(SimLoop(1))
         self.runtime = self.world.node("destination").boot()
         self.config = MirrorConfig(
@@ -108,6 +116,7 @@ class SyncBench:
             offsets_retention_ms=retention_ms,
             has_authorizer=has_authorizer,
             request_timeout_ms=1_000,
+            static_topic_configs=static_topic_configs or {},
         )
         self.sources: dict[str, SourceDouble] = {}
         self.clients: list[tuple[str, dict[str, str]]] = []
@@ -137,6 +146,7 @@ class SyncBench:
             create_group_metadata_topic=lambda: self.topic(GROUP_METADATA_TOPIC_NAME, 4),
             timeout_ms=1_000,
         )
+        self.topic_configs = ConfigSync(self, self, self.image, DestinationDefaults(itself, self.image, self.config))
         self.manager = MirrorMetadataManager(
             self.runtime,
             self.config,
@@ -147,7 +157,7 @@ class SyncBench:
             led_partitions=lambda name: self.led.get(name, []),
             steps=[
                 TopicSync(self, self.image, self.config),
-                ConfigSync(self, self, self.image, self.config),
+                self.topic_configs,
                 AclSync(self.runtime, self, self.image, enabled=has_authorizer),
                 GroupOffsetSync(self.runtime, groups, self, self.image, retention_ms=retention_ms),
                 ShareGroupSync(

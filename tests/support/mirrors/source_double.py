@@ -64,6 +64,9 @@ class SourceDouble:
         self.nodes = {10: ("a", 1), 11: ("b", 2)}
         self.controller_id = 10
         self.topics: dict[str, SourceTopicDouble] = {}
+        self.defaults: dict[str, str] = {}
+        """What the brokers' properties say about topics, and `defaults_of` one broker's alone."""
+        self.defaults_of: dict[int, dict[str, str]] = {}
         self.acls: set[StandardAcl] = set()
         self.groups: dict[str, SourceGroupDouble] = {}
         self.acl_error = Errors.NONE
@@ -148,8 +151,9 @@ class SourceDouble:
                 for name, value in topic.configs.items()
             ]
             configs += [
-                describe_configs.DescribeConfigsResourceResult(name="segment.ms", value="77", config_source=4),
-                describe_configs.DescribeConfigsResourceResult(name="retention.bytes", value="88", config_source=5),
+                describe_configs.DescribeConfigsResourceResult(name=name, value=value, config_source=4)
+                for name, value in {**self.defaults, **self.defaults_of.get(node, {})}.items()
+                if name not in topic.configs
             ]
             rows.append(
                 describe_configs.DescribeConfigsResult(

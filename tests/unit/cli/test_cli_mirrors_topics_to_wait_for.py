@@ -42,6 +42,9 @@ class Cluster:
     async def describe_topics(self, names: Iterable[str]) -> dict[str, Any]:
         return {name: SimpleNamespace(partitions=[SimpleNamespace(partition=0, leader=1)], topic_id=None) for name in names}
 
+    async def describe_topic_configs(self, topics: Iterable[str]) -> dict[str, list[Any]]:
+        return {name: [] for name in topics}
+
     async def list_topics(self) -> list[str]:
         return sorted({*self.states, *self.refused})
 

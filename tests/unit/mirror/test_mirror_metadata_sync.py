@@ -103,7 +103,13 @@ def test_a_tiered_source_topic_could_not_be_made_here(bench: SyncBench) -> None:
         return {}
 
     states = SimpleNamespace(read=read)
-    manager: Any = SimpleNamespace(image=bench.image, mirror=bench.mirror, states=states, mirror_partitions=lambda mirror, names: names)
+    manager: Any = SimpleNamespace(
+        image=bench.image,
+        mirror=bench.mirror,
+        states=states,
+        mirror_partitions=lambda mirror, names: names,
+        topic_configs=bench.topic_configs,
+    )
     errors = bench.run(create_missing_topics(manager, bench.runtime, bench, "m", ["t"], timeout_ms=1_000))
     (made,) = [topic for request in bench.requests if isinstance(request, create_topics.CreateTopicsRequest) for topic in request.topics]
     assert (errors, [(config.name, config.value) for config in made.configs]) == ({}, [("cleanup.policy", "delete")])
