@@ -18,7 +18,7 @@ The rules that matter:
   `ReplicaSet`.
 * Read-only. A partition that mirrors another cluster refuses appends of clients with
   READ_ONLY_TOPIC, or with the retriable NOT_LEADER_OR_FOLLOWER as long as its mirror state is not
-  known. Appends of the coordinator and of replication pass. Becoming read-only fails what waits for
+  known, or if it is about to become writable. Appends of the coordinator and of replication pass. Becoming read-only fails what waits for
   the ISR: the log is about to be rewritten, and a waiting produce would otherwise be acknowledged
   when other records pass its offset.
 """
@@ -47,10 +47,16 @@ from kmirror.wire.messages.alter_partition import AlterPartitionResponsePartitio
 
 
 class ReadOnlyReason(enum.Enum):
-    """Why clients may not write, and the error that they get."""
+    """Why clients may not write."""
 
-    MIRROR_TOPIC = Errors.READ_ONLY_TOPIC
-    MIRROR_STATE_UNKNOWN = Errors.NOT_LEADER_OR_FOLLOWER
+    MIRROR_TOPIC = "the topic is a mirror"
+    MIRROR_STATE_UNKNOWN = "the state of the mirrored partition is not known yet"
+    MIRROR_STOPPING = "the mirrored partition is about to become writable"
+
+    @property
+    def error(self) -> Errors:
+        """What clients get: one that they retry, unless the answer will stay the same."""
+        return Errors.READ_ONLY_TOPIC if self is ReadOnlyReason.MIRROR_TOPIC else Errors.NOT_LEADER_OR_FOLLOWER
 
 
 class Partition:
@@ -233,8 +239,8 @@ class Partition:
     def check_writable(self) -> None:
         """ApiException with the error of the read-only reason, if there is one."""
         if self._read_only_reason is not None:
-            error: Errors = self._read_only_reason.value
-            raise ApiException(error, f"Partition {self.topic_partition} is read-only: {self._read_only_reason.name}")
+            reason = self._read_only_reason
+            raise ApiException(reason.error, f"Partition {self.topic_partition} is read-only: {reason.name}")
 
     # --- append
     # -----------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from kmirror.storage.log_append_info import AppendOrigin
 
 WRITES = {
     State.PREPARING: Errors.READ_ONLY_TOPIC, State.MIRRORING: Errors.READ_ONLY_TOPIC, State.PAUSED: Errors.READ_ONLY_TOPIC,
-    State.STOPPING: Errors.READ_ONLY_TOPIC, State.STOPPED: Errors.NONE, State.FAILED: Errors.READ_ONLY_TOPIC,
+    State.STOPPING: Errors.NOT_LEADER_OR_FOLLOWER, State.STOPPED: Errors.NONE, State.FAILED: Errors.READ_ONLY_TOPIC,
 }  # fmt: skip
 
 
@@ -104,6 +104,38 @@ async def test_d1_a_produce_that_waits_fails_before_a_cut(tmp_path: Path, to_not
     assert (removed, waiting.done()) == (1, True)
     assert (await waiting)[T0].error is Errors.NOT_LEADER_OR_FOLLOWER
     await machine.close()
+
+
+@pytest.mark.parametrize("state", [State.MIRRORING, State.PAUSED, State.FAILED])
+async def test_c38_a_removed_topic_is_refused_with_an_error_that_is_tried_again(tmp_path: Path, state: State) -> None:
+    """The question is whether the partition is about to be writable, whatever its state is called."""
+    machine = MirrorMachine(str(tmp_path))
+    await store(machine, state)
+    machine.name("m.paused" if state is State.PAUSED else MIRROR)
+    await machine.settle()
+    assert machine.produce(batch(0, b"x")) is Errors.READ_ONLY_TOPIC
+    machine.mirror.states.write_one = never  # the next state cannot be written yet
+    machine.name("m.removed")
+    assert machine.state() == state.name and machine.produce(batch(0, b"x")) is Errors.NOT_LEADER_OR_FOLLOWER
+    await machine.close()
+
+
+async def test_c38_a_failed_over_partition_whose_state_is_lost_is_refused_with_such_an_error_too(tmp_path: Path) -> None:
+    """`__mirror_state` was made anew, or the partition is new: it is stopped (again), to be written
+    to.
+    """
+    machine = MirrorMachine(str(tmp_path), others=(2,))
+    machine.topic(value="m.removed", replicas=(1, 2))
+    await machine.settle()
+    assert machine.state() == "STOPPING" and machine.produce(batch(0, b"x")) is Errors.NOT_LEADER_OR_FOLLOWER
+    machine.followers.add(2)
+    await machine.reach("STOPPED")
+    assert machine.produce(batch(0, b"x")) is Errors.NONE
+    await machine.close()
+
+
+async def never(*arguments: object) -> int:
+    raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
 
 
 async def test_d1_unknown_is_retriable(tmp_path: Path) -> None:

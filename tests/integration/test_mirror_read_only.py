@@ -4,9 +4,11 @@ A9, E2, UPG5).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
+from confluent_kafka import KafkaError, Producer
 from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     add,
@@ -15,13 +17,16 @@ from support.mirrors.mirror_harness import (
     create_topic,
     numbered,
     produce,
+    quiet,
     remove,
     send,
     wait_caught_up,
     wait_for,
     wait_state,
 )
+from support.waiting import REACHED_S
 
+from kmirror.admin.admin_client import AdminClient
 from kmirror.admin.results import ConfigOperation, ConfigResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.embedded import EmbeddedCluster
@@ -55,7 +60,7 @@ def changes_refused(b: EmbeddedCluster) -> dict[str, int | None]:
     partition = delete_records.DeleteRecordsPartition(partition_index=0, offset=1)
     topics = [delete_records.DeleteRecordsTopic(name="t", partitions=[partition])]
     answer = send(b.bootstrap_servers, delete_records.DeleteRecordsRequest(topics=topics, timeout_ms=10_000))
-    errors = produce(b.bootstrap_servers, "t", ["mine"])
+    errors = produce(b.bootstrap_servers, "t", ["mine"], message_timeout_ms="1000")
     grown = code(lambda admin: admin.create_partitions({"t": 2}))
     if grown is None:
         wait_for("the new partition to be stopped, too", lambda: len(wait_state(b.bootstrap_servers, "m", "STOPPED")) == 2)
@@ -67,7 +72,12 @@ def changes_refused(b: EmbeddedCluster) -> dict[str, int | None]:
     }
 
 
-READ_ONLY = dict.fromkeys(("produce", "records", "partitions", "topic"), Errors.READ_ONLY_TOPIC)
+STOPPING = {
+    "produce": KafkaError._MSG_TIMED_OUT,  # it tries again, as the partition will be writable soon
+    "records": Errors.NOT_LEADER_OR_FOLLOWER,
+    "partitions": Errors.READ_ONLY_TOPIC,
+    "topic": Errors.READ_ONLY_TOPIC,
+}
 
 
 def test_a_removed_topic_cannot_be_deleted_or_grown_before_it_is_stopped(clusters: Clusters) -> None:
@@ -85,11 +95,46 @@ def test_a_removed_topic_cannot_be_deleted_or_grown_before_it_is_stopped(cluster
     b.call(no_bumps)
     remove(b.bootstrap_servers, "m", "t")
     wait_state(b.bootstrap_servers, "m", "STOPPING")
-    assert changes_refused(b) == READ_ONLY
+    assert changes_refused(b) == STOPPING
     b.stop_node()
     b.start_node()
     wait_state(b.bootstrap_servers, "m", "STOPPED")
-    assert changes_refused(b) == dict.fromkeys(READ_ONLY)
+    assert changes_refused(b) == dict.fromkeys(STOPPING)
+
+
+def write_at_once(b: EmbeddedCluster, partition: int, cause: Callable[[], object]) -> list[KafkaError | None]:
+    """Writes to a partition from the moment that `cause` has returned: how each record ended."""
+    outcomes: list[KafkaError | None] = []
+    producer = Producer(
+        quiet(
+            {
+                "bootstrap.servers": b.bootstrap_servers,
+                "linger.ms": 0,
+                "topic.metadata.refresh.interval.ms": 100,
+                "message.timeout.ms": 60_000,
+            }
+        )
+    )
+    cause()
+    for number in range(200):
+        producer.produce("t", f"{number}", partition=partition, on_delivery=lambda error, _: outcomes.append(error))
+        producer.poll(0.005)
+    assert producer.flush(REACHED_S) == 0
+    return outcomes
+
+
+def test_a_partition_added_to_a_failed_over_topic_refused_writes_for_good(clusters: Clusters) -> None:
+    """It passes through STOPPING, and no producer tries again after READ_ONLY_TOPIC (C38)."""
+    _, b = clusters
+    remove(b.bootstrap_servers, "m", "t")
+    wait_state(b.bootstrap_servers, "m", "STOPPED")
+    for partition in (1, 2, 3):
+        outcomes = write_at_once(b, partition, lambda count=partition + 1: call(b.bootstrap_servers, partial(grow, count)))
+        assert outcomes == [None] * 200
+
+
+async def grow(count: int, admin: AdminClient) -> None:
+    (await admin.create_partitions({"t": count})).all()
 
 
 def test_mirror_configs_are_checked_and_secrets_stay_hidden(clusters: Clusters) -> None:

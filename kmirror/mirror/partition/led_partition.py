@@ -95,15 +95,18 @@ class LedPartition:
         return offset
 
     def apply_read_only(self, state: MirrorPartitionState) -> None:
-        """Makes the partition writable only in STOPPED (D1); until the state is known, Produce gets
-        a retriable error (C38).
+        """Makes the partition writable only in STOPPED (D1). Until the state is known, and while
+        the partition is on its way to STOPPED, Produce gets a retriable error (C38).
         """
-        if not self._services.safeguards.read_only_enforced:
-            self.partition.set_read_only(None)
-        elif state is MirrorPartitionState.UNKNOWN:
-            self.partition.set_read_only(ReadOnlyReason.MIRROR_STATE_UNKNOWN)
-        else:
-            self.partition.set_read_only(ReadOnlyReason.MIRROR_TOPIC if state.read_only else None)
+        self.partition.set_read_only(self._read_only_reason(state) if self._services.safeguards.read_only_enforced else None)
+
+    def _read_only_reason(self, state: MirrorPartitionState) -> ReadOnlyReason | None:
+        if state is MirrorPartitionState.UNKNOWN:
+            return ReadOnlyReason.MIRROR_STATE_UNKNOWN
+        if not state.read_only:
+            return None
+        is_stopping = state is MirrorPartitionState.STOPPING or self.wanted is WantedState.STOP
+        return ReadOnlyReason.MIRROR_STOPPING if is_stopping else ReadOnlyReason.MIRROR_TOPIC
 
     # --- the followers
     # ------------------------------------------------------------------------------------------------

@@ -160,6 +160,8 @@ class MirrorPartition:
             if recovering and not (self.led.is_bumping and self._recovering):
                 self._unclean = True
         self._recovering = recovering
+        if self.status.loaded:  # what is wanted may have changed, and with it whether it is about to be writable
+            self._apply_read_only()
         self.led.on_metadata_update()
         self.wake()
 

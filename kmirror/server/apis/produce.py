@@ -11,7 +11,7 @@ KAFKA-18659) but answered by closing the connection, as Kafka 4 does.
 Behaviour
 * each partition has exactly one batch of magic 2, otherwise INVALID_RECORD; zstd below v7 is UNSUPPORTED_COMPRESSION_TYPE
 * acks 0 gets no response; if a partition failed, the connection is closed, which is all that a client can notice
-* a read-only mirror partition answers READ_ONLY_TOPIC, or NOT_LEADER_OR_FOLLOWER while its state is not known
+* a read-only mirror partition answers READ_ONLY_TOPIC, or NOT_LEADER_OR_FOLLOWER while its state is not known or it is about to become writable
 * a producer above its quota is answered as usual, with the throttle time, and its connection is muted (`server.request_throttling`)
 * only the client id `__admin_client` may write to internal topics
 * transactional batches: the client needs WRITE on the transactional id, and the transaction coordinator is asked about the

@@ -81,7 +81,8 @@ class _Append:
         partition = self._apis.replica_manager.get_partition(topic_partition)
         if partition is None or not partition.is_leader or not partition.is_read_only:
             return None
-        return Errors.NONE if partition.read_only_reason is ReadOnlyReason.MIRROR_TOPIC else Errors.NOT_LEADER_OR_FOLLOWER
+        is_unknown = partition.read_only_reason is ReadOnlyReason.MIRROR_STATE_UNKNOWN
+        return Errors.NOT_LEADER_OR_FOLLOWER if is_unknown else Errors.NONE
 
     def _batch(self) -> bytearray:
         return build_end_transaction_marker(
