@@ -147,7 +147,7 @@ class MirrorManager:
             self.image,
             self.mirror,
             self.bumper,
-            self._first_configs,
+            self._first_configs.align,
             self._scope,
         )
 

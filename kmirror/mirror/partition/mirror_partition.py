@@ -321,7 +321,7 @@ class MirrorPartition:
         status = self.status
         found = await self._preparing.align(stored_epoch=status.last_mirror_epoch, is_prepared_again=status.is_prepared_again)
         if found.event is _E.ALIGNED and self._services.safeguards.configs_before_records:
-            await self._services.first_configs.align(self.id.mirror_name, self.id.topic)
+            await self._services.align_configs(self.id.mirror_name, self.id.topic)
         return await self._take(found.event, found.guard, reason=found.reason)
 
     async def _pause(self) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from kmirror.metadata.image import MetadataImage
@@ -12,7 +12,6 @@ from kmirror.mirror.mirror_safeguards import MirrorSafeguards
 from kmirror.mirror.partition.leader_epoch_bumper import LeaderEpochBumper
 from kmirror.mirror.ports import MirrorConfig
 from kmirror.mirror.source.mirror import Mirror
-from kmirror.mirror.sync.first_configs import FirstConfigs
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime, TaskScope
 
@@ -31,5 +30,6 @@ class MirrorServices:
     image: Callable[[], MetadataImage]
     mirror: Callable[[str], Mirror]
     bumper: LeaderEpochBumper
-    first_configs: FirstConfigs
+    align_configs: Callable[[str, str], Awaitable[None]]
+    """Makes a mirror's topic what it is at the source, as far as that is shown (`sync.first_configs`)."""
     scope: TaskScope
