@@ -14,7 +14,8 @@ itself in a moment (a broker that starts beside its controller) worries nobody.
 
 A condition that changes between texts that it has had already (two brokers of a source that refuse
 in turn) stays silent, because its log would be endless again. TEXTS_KEPT bounds the memory of that.
-Many conditions with one text, told in one call (`replace`), share a line that names NAMES_TOLD.
+Many conditions with one text share a line that names NAMES_TOLD of them: those told in one call
+(`replace`), and those of `SharedConditions`, whatever the moment at which each is told.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 TEXTS_KEPT = 16
+MOST_KEPT = 100_000
+"""How many conditions one owner keeps: peers choose some of the keys (names of topics)."""
 NAMES_TOLD = 5
 
 
@@ -118,6 +121,8 @@ class LastingConditions:
         condition = self._conditions.get(key)
         if condition is None:
             condition = self._conditions[key] = _Condition(subject, self._now_ms())
+            if len(self._conditions) > MOST_KEPT:
+                del self._conditions[next(iter(self._conditions))]
         condition.text = text
         if self._now_ms() - condition.since_ms < self._grace_ms or text in condition.texts:
             return False
@@ -127,6 +132,78 @@ class LastingConditions:
 
     def _ended(self, condition: _Condition) -> str:
         return f"over after {seconds_text(self._now_ms() - condition.since_ms)}: {condition.text}"
+
+
+class _Member:
+    """One of many: what is the matter with it since when, and whether a line names it."""
+
+    __slots__ = ("group", "is_told", "since_ms")
+
+    def __init__(self, group: tuple[str, str], since_ms: int) -> None:
+        self.group = group
+        self.since_ms = since_ms
+        self.is_told = False
+
+
+class SharedConditions:
+    """The conditions of many of a kind, as partitions are: those with one text share their lines.
+
+    A line is due when one of them has lasted for `grace_ms`. It names all that have lasted for half of
+    that, so that one incident is one line, however many it concerns. When the last of them is over,
+    that is one line more.
+    """
+
+    def __init__(self, log: logging.Logger, now_ms: Callable[[], int], *, grace_ms: int, level: int = logging.WARNING) -> None:
+        self._log = log
+        self._now_ms = now_ms
+        self._grace_ms = grace_ms
+        self._level = level
+        self._members: dict[Hashable, _Member] = {}
+        self._told: dict[tuple[str, str], int] = {}
+        """By subject and text: how many that a line has named are still so."""
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def tell(self, key: Hashable, text: str, *, subject: str) -> None:
+        """Says what is the matter with `key`; `subject` stands before the names."""
+        now_ms = self._now_ms()
+        member = self._members.get(key)
+        if member is None or member.group != (subject, text):
+            self._leave(key, is_over=False)
+            member = self._members[key] = _Member((subject, text), now_ms)
+        if not member.is_told and now_ms - member.since_ms >= self._grace_ms:
+            self._tell_group(member.group, now_ms)
+
+    def end(self, key: Hashable) -> None:
+        """Says that nothing is the matter with `key` any more."""
+        if self._members:
+            self._leave(key, is_over=True)
+
+    def forget(self, key: Hashable) -> None:
+        """Drops a condition without a line."""
+        self._leave(key, is_over=False)
+
+    def _tell_group(self, group: tuple[str, str], now_ms: int) -> None:
+        names = []
+        for key, member in self._members.items():
+            if member.group == group and not member.is_told and now_ms - member.since_ms >= self._grace_ms // 2:
+                member.is_told = True
+                names.append(str(key))
+        self._told[group] = self._told.get(group, 0) + len(names)
+        subject, text = group
+        self._log.log(self._level, "%s", _joined(subject, f"{listed(names)}: {text}"))
+
+    def _leave(self, key: Hashable, *, is_over: bool) -> None:
+        member = self._members.pop(key, None)
+        if member is None or not member.is_told:
+            return
+        self._told[member.group] -= 1
+        if self._told[member.group] == 0:
+            del self._told[member.group]
+            if is_over:
+                subject, text = member.group
+                self._log.info("%s", _joined(subject, f"over after {seconds_text(self._now_ms() - member.since_ms)}: {text}"))
 
 
 def listed(names: list[str]) -> str:

@@ -19,6 +19,7 @@ from functools import partial
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError, unknown_mirror
 from kmirror.common.health import Health
+from kmirror.common.lasting_conditions import LastingConditions, SharedConditions
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition
 from kmirror.common.uuid import Uuid
@@ -59,6 +60,8 @@ from kmirror.runtime.supervision import Supervised
 
 MIRROR_VERSION_FEATURE = "mirror.version"
 
+REASON_AFTER_MS = 5_000
+"""How long a partition is kept from going on before the log has the reason; --describe has it at once."""
 _log = logging.getLogger(__name__)
 
 
@@ -149,6 +152,7 @@ class MirrorManager:
             self.bumper,
             self._first_configs.align,
             self._scope,
+            SharedConditions(_log, runtime.clock.monotonic_ms, grace_ms=REASON_AFTER_MS),
         )
 
     # --- life
@@ -281,16 +285,17 @@ class MirrorManager:
 
     async def _forget_topic(self, mirror_name: str, topic: str) -> None:
         """Tells every broker, again and again until it has answered or is gone."""
+        conditions = LastingConditions(_log, self._runtime.clock.monotonic_ms)
         waiting = [broker.id for broker in self._image.cluster.unfenced_brokers()]
         while waiting and mirror_name in self._topics.mirror_names and self._image.topics.topic(topic) is None:
             for broker_id in list(waiting):
                 try:
                     await self.states.remove_topics(mirror_name, [topic], [broker_id])
                     waiting.remove(broker_id)
+                    conditions.end(broker_id)
                 except KmirrorError as error:
-                    _log.warning(
-                        "mirror %s: broker %d has not yet removed the states of topic %s: %s", mirror_name, broker_id, topic, error
-                    )
+                    text = f"broker {broker_id} has not yet removed the states of topic {topic}: {error}"
+                    conditions.tell(broker_id, text, subject=f"mirror {mirror_name}")
             if waiting:
                 await self._runtime.sleep_ms(self._config.mirror_truncation_backoff_ms)
                 alive = {broker.id for broker in self._image.cluster.unfenced_brokers()}

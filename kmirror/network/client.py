@@ -29,6 +29,7 @@ its memory is reused only after that.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final
@@ -36,6 +37,7 @@ from typing import Any, Final
 from kmirror.common.addresses import address_text
 from kmirror.common.errors import ConfigError
 from kmirror.common.exponential_backoff import ExponentialBackoff
+from kmirror.common.lasting_conditions import LastingConditions
 from kmirror.network.client_connection import ClientConnection
 from kmirror.network.client_errors import (
     AuthenticationError,
@@ -64,6 +66,7 @@ __all__ = [
 ]
 
 BACKOFF_JITTER: Final = 0.2
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +111,7 @@ class NetworkClient:
         self._scratch = new_scratch()
         self.metrics = ClientMetrics(runtime.clock)
         self._peers: dict[tuple[str, int, str], Peer] = {}
+        self._refusals = LastingConditions(_log, runtime.clock.monotonic_ms, level=logging.ERROR)
         self._closed = False
 
     @property
@@ -277,6 +281,7 @@ class NetworkClient:
             scratch=self._scratch,
             channel=lambda: self._channel,
             on_lost=peer.forget,
+            refusals=self._refusals,
         )
         buffers = SocketBuffers(self._settings.send_buffer_bytes, self._settings.receive_buffer_bytes)
         await self._runtime.connect(peer.host, peer.port, lambda: self._over_tls(connection), buffers=buffers)

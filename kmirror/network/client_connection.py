@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kmirror.common.addresses import address_text
+from kmirror.common.lasting_conditions import LastingConditions
 from kmirror.common.ports import Buffer
 from kmirror.network.client_errors import AuthenticationError, DisconnectError, RequestTimeoutError
 from kmirror.network.client_login import ClientLogin
@@ -64,8 +65,9 @@ class ClientConnection:
         scratch: memoryview,
         channel: Callable[[], ClientChannelBuilder | None],
         on_lost: Callable[[ClientConnection], None],
+        refusals: LastingConditions,
     ) -> None:
-        """All connections of a client share `metrics` and `scratch`. `channel()` gives the security
+        """All connections of a client share `metrics`, `scratch` and the refused logins. `channel()` gives the security
         of new logins.
         """
         self._runtime = runtime
@@ -94,7 +96,9 @@ class ClientConnection:
         self._room: asyncio.Event = asyncio.Event()
         self._room.set()
         self.versions = NodeApiVersions(self.address)
-        self._login = ClientLogin(runtime, host, port, versions=self.versions, metrics=metrics, channel=channel, exchange=self._exchange)
+        self._login = ClientLogin(
+            runtime, host, port, versions=self.versions, metrics=metrics, channel=channel, exchange=self._exchange, refusals=refusals
+        )
         self.last_active_ms = self._runtime.clock.monotonic_ms()
 
     @property

@@ -8,11 +8,11 @@ requests that come meanwhile wait for it.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 from kmirror.common.errors import ConfigError
+from kmirror.common.lasting_conditions import LastingConditions
 from kmirror.network.client_errors import AuthenticationError
 from kmirror.network.client_metrics import ClientMetrics
 from kmirror.network.client_requests import RequestMessage
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 REAUTHENTICATION_WINDOW: Final = 0.85
 REAUTHENTICATION_JITTER: Final = 0.1
 NEVER_MS: Final = 1 << 62
-_log = logging.getLogger(__name__)
 
 
 class ClientLogin:
@@ -42,10 +41,12 @@ class ClientLogin:
         metrics: ClientMetrics,
         channel: Callable[[], ClientChannelBuilder | None],
         exchange: Callable[[RequestMessage, int, int], Awaitable[memoryview]],
+        refusals: LastingConditions,
     ) -> None:
         """`exchange(request, version, deadline_ms)` returns the response frame, past any login that is
-        due.
+        due. `refusals` are those of all connections of the client, by address.
         """
+        self._refusals = refusals
         self._runtime = runtime
         self._host = host
         self._port = port
@@ -77,7 +78,7 @@ class ClientLogin:
         if channel is None or sasl is None:
             if channel is not None:
                 self._metrics.logged_in(again=False, has_end=False, duration_ms=0)
-            self.done = True
+            self._succeeded()
             return
         begun_ms = self._runtime.clock.monotonic_ms()
         from kmirror.network.security.sasl_client_authenticator import authenticate
@@ -94,7 +95,11 @@ class ClientLogin:
         self._note_session(lifetime_ms)
         duration_ms = self._runtime.clock.monotonic_ms() - begun_ms
         self._metrics.logged_in(again=self.done, has_end=lifetime_ms > 0, duration_ms=duration_ms)
+        self._succeeded()
+
+    def _succeeded(self) -> None:
         self.done = True
+        self._refusals.end((self._host, self._port))
 
     async def log_in_again(self, deadline_ms: int) -> None:
         """Logs in if that is due. There is one login at a time; who comes meanwhile waits for it."""
@@ -118,7 +123,8 @@ class ClientLogin:
         return self._failed(text, f"the login at {self._host}:{self._port} failed: {text}", again=self.done)
 
     def _failed(self, reason: str, told: str, *, again: bool) -> AuthenticationError:
-        _log.error("Connection to node %s:%d failed authentication due to: %s", self._host, self._port, reason)
+        text = f"Connection to node {self._host}:{self._port} failed authentication due to: {reason}"
+        self._refusals.tell((self._host, self._port), text)
         self._metrics.refused(again=again)
         return AuthenticationError(told)
 

@@ -47,6 +47,7 @@ from collections.abc import Awaitable, Collection, Mapping
 from dataclasses import replace
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.lasting_conditions import LastingConditions
 from kmirror.common.topic_partition import TopicPartition, java_string_hash
 from kmirror.replica.fetcher_hooks import FetcherHooks
 from kmirror.replica.leader_end_point import FetchData, LeaderEndPoint, LeaderUnavailableError, PartitionFetchState, RefusedByLeaderError
@@ -87,7 +88,7 @@ class AbstractFetcher:
         self._due: dict[TopicPartition, PartitionFetchState] = {}
         self._delayed: dict[TopicPartition, None] = {}
         self._touched: dict[TopicPartition, None] = {}
-        self._told: dict[TopicPartition, str] = {}
+        self._conditions = LastingConditions(_log, runtime.clock.monotonic_ms)
         self._was_throttled = False
         self._ask_all = False
         self._wake = asyncio.Event()
@@ -135,7 +136,7 @@ class AbstractFetcher:
     def _remove(self, topic_partition: TopicPartition) -> PartitionFetchState | None:
         self._due.pop(topic_partition, None)
         self._delayed.pop(topic_partition, None)
-        self._told.pop(topic_partition, None)
+        self._conditions.forget(topic_partition)
         self._touched[topic_partition] = None
         return self._states.pop(topic_partition, None)
 
@@ -282,9 +283,7 @@ class AbstractFetcher:
 
     def _tell_once(self, topic_partition: TopicPartition, text: str) -> None:
         """Logs a failure once, until the partition is fetched again or fails for another reason."""
-        if self._told.get(topic_partition) != text:
-            self._told[topic_partition] = text
-            _log.warning("[%s] Error processing data for partition %s: %s", self.name, topic_partition, text)
+        self._conditions.tell(topic_partition, f"Error processing data for partition {topic_partition}: {text}", subject=f"[{self.name}]")
 
     def _process_data(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchData) -> None:
         if data.diverging_epoch is not None:
@@ -297,7 +296,7 @@ class AbstractFetcher:
         self, topic_partition: TopicPartition, state: PartitionFetchState, next_offset: int, last_epoch: int | None, data: FetchData
     ) -> None:
         if self._states.get(topic_partition) is state:
-            self._told.pop(topic_partition, None)
+            self._conditions.end(topic_partition)
             advanced = replace(
                 state,
                 fetch_offset=next_offset,

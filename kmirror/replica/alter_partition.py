@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from kmirror.common.errors import Errors, KmirrorError
+from kmirror.common.lasting_conditions import LastingConditions
 from kmirror.common.metrics import Meter, MetricName, MetricsRegistry
 from kmirror.common.uuid import Uuid
 from kmirror.runtime.api import Runtime
@@ -52,6 +53,7 @@ AWAIT_METADATA = frozenset(
 """The controller's state is newer than ours: the proposal stays pending until the metadata is here.
 Other errors: propose again."""
 
+_REQUEST = "request"
 _log = logging.getLogger(__name__)
 
 
@@ -114,6 +116,7 @@ class AlterPartitionManager:
         self.meters: IsrMeters | None = None
         self._unanswered: dict[tuple[Uuid, int], AlterPartitionItem] = {}
         self._task: asyncio.Task[None] | None = None
+        self._conditions = LastingConditions(_log, runtime.clock.monotonic_ms)
 
     @property
     def broker_epoch(self) -> int:
@@ -125,6 +128,11 @@ class AlterPartitionManager:
         self._unanswered[item.key] = item
         if self._task is None or self._task.done():
             self._task = Supervised(self._runtime, self._send_all, name="alter-partition", may_return=True).start()
+
+    def submit_again(self, item: AlterPartitionItem, reason: str) -> None:
+        """Sends a refused proposal once more; the reason is told once while it lasts."""
+        self._conditions.tell(item.key, reason)
+        self.submit(item)
 
     def shutdown(self) -> None:
         if self._task is not None:
@@ -141,11 +149,12 @@ class AlterPartitionManager:
         try:
             response = await self._send(self._request(batch))
         except KmirrorError as error:
-            _log.info("AlterPartition was not answered (%s); trying again", error)
+            self._conditions.tell(_REQUEST, f"AlterPartition was not answered ({error}); trying again")
             return False
         if response.error_code != Errors.NONE:
-            _log.warning("AlterPartition was refused (%s); trying again", Errors.for_code(response.error_code).name)
+            self._conditions.tell(_REQUEST, f"AlterPartition was refused ({Errors.for_code(response.error_code).name}); trying again")
             return False
+        self._conditions.end(_REQUEST)
         rows = {(topic.topic_id, row.partition_index): row for topic in response.topics for row in topic.partitions}
         proposed_again = False
         for item in batch:
@@ -157,7 +166,10 @@ class AlterPartitionManager:
                 if self.meters is not None:
                     self.meters.answered(item, is_applied=answer is not None)
                 item.on_answer(item, Errors.for_code(row.error_code), answer)
-                proposed_again |= self._unanswered.get(item.key) is item
+                is_proposed_again = self._unanswered.get(item.key) is item
+                if not is_proposed_again:
+                    self._conditions.end(item.key)
+                proposed_again |= is_proposed_again
         return not proposed_again and all(item.key in rows for item in batch)
 
     def _request(self, batch: list[AlterPartitionItem]) -> AlterPartitionRequest:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.lasting_conditions import LastingConditions
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.replica.abstract_fetcher import PASSING_ERRORS, AbstractFetcher, fetcher_id
 from kmirror.replica.fetcher_manager import InitialFetchState
@@ -43,6 +44,7 @@ class ReplicaFetcherManager:
         self._fetchers: dict[tuple[int, int], AbstractFetcher] = {}
         self._addresses: dict[tuple[int, int], tuple[str, int] | None] = {}
         self._without_leader: dict[TopicPartition, InitialFetchState] = {}
+        self._conditions = LastingConditions(_log, runtime.clock.monotonic_ms)
         self._to_retry: dict[TopicPartition, InitialFetchState] = {}
         self._endings = TaskScope(runtime, "fetchers")
 
@@ -80,6 +82,7 @@ class ReplicaFetcherManager:
             except (KmirrorError, OSError) as error:
                 self._on_no_beginning(topic_partition, initial, error)
             else:
+                self._conditions.end(topic_partition)
                 grouped.setdefault((self.fetcher_id(topic_partition), initial.leader_id), {})[topic_partition] = state
         for key, states in grouped.items():
             fetcher = self._running_fetcher(*key) or self._start_fetcher(*key)
@@ -109,7 +112,7 @@ class ReplicaFetcherManager:
         if error.error not in PASSING_ERRORS:
             self._hooks.on_partition_failed(topic_partition, error)
             return
-        _log.warning("%s cannot be followed yet: %s", topic_partition, error)
+        self._conditions.tell(topic_partition, str(error), subject=f"{topic_partition} cannot be followed yet")
         self._to_retry[topic_partition] = initial
 
         def try_again() -> None:

@@ -211,8 +211,8 @@ class ReplicaSet:
             _log.info("The ISR of %s stays %s: %s", self._topic.topic_partition, list(self.in_sync), error.name)
             self.pending_isr = None
         elif error not in AWAIT_METADATA and self._alter_partition_manager is not None:
-            _log.warning("Failed to change the ISR of %s (%s); trying again", self._topic.topic_partition, error.name)
-            self._alter_partition_manager.submit(item)
+            reason = f"Failed to change the ISR of {self._topic.topic_partition} ({error.name}); trying again"
+            self._alter_partition_manager.submit_again(item, reason)
 
     def set_isr(self, isr: tuple[int, ...]) -> None:
         """What the controller decided about our proposal."""

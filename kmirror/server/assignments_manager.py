@@ -15,6 +15,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from kmirror.common.errors import Errors, KmirrorError
+from kmirror.common.lasting_conditions import LastingConditions
 from kmirror.common.topic_partition import TopicIdPartition
 from kmirror.common.uuid import Uuid
 from kmirror.runtime.api import Runtime
@@ -28,6 +29,7 @@ MAX_ASSIGNMENTS = 2_250
 _GONE = frozenset((Errors.UNKNOWN_TOPIC_ID, Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.NOT_LEADER_OR_FOLLOWER))
 """Answers for a replica that no longer exists: there is nothing left to tell."""
 
+_REQUEST = "request"
 _log = logging.getLogger(__name__)
 
 
@@ -52,6 +54,7 @@ class AssignmentsManager:
         self._pending: dict[tuple[Uuid, int], Uuid] = {}
         self._callbacks: dict[tuple[Uuid, int], Callable[[], None]] = {}
         self._task: asyncio.Task[None] | None = None
+        self._conditions = LastingConditions(_log, runtime.clock.monotonic_ms)
 
     def on_assignment(self, topic_partition: TopicIdPartition, directory_id: Uuid, on_accepted: Callable[[], None]) -> None:
         """Takes note that the replica is, or is about to be, in this directory.
@@ -84,22 +87,23 @@ class AssignmentsManager:
         try:
             response = await self._send(self._request(batch))
         except KmirrorError as error:
-            _log.info("AssignReplicasToDirs was not answered (%s); trying again", error)
+            self._conditions.tell(_REQUEST, f"AssignReplicasToDirs was not answered ({error}); trying again")
             return False
         if response.error_code != Errors.NONE:
-            _log.warning("AssignReplicasToDirs was refused (%s); trying again", Errors.for_code(response.error_code).name)
+            self._conditions.tell(_REQUEST, f"AssignReplicasToDirs was refused ({Errors.for_code(response.error_code).name}); trying again")
             return False
+        self._conditions.end(_REQUEST)
         for directory in response.directories:
             for topic in directory.topics:
                 for row in topic.partitions:
                     key, refusal = (topic.topic_id, row.partition_index), Errors.for_code(row.error_code)
                     if refusal is Errors.NONE or refusal in _GONE:
+                        self._conditions.end(key)
                         if self._pending.get(key) == directory.id:
                             self._done(key, refusal)
                     else:
-                        _log.warning(
-                            "Assigning %s-%d to directory %s failed: %s", topic.topic_id, row.partition_index, directory.id, refusal.name
-                        )
+                        what = f"Assigning {topic.topic_id}-{row.partition_index} to directory {directory.id} failed"
+                        self._conditions.tell(key, f"{what}: {refusal.name}")
         return not any(self._pending.get(key) == directory_id for key, directory_id in batch.items())
 
     def _done(self, key: tuple[Uuid, int], error: Errors) -> None:

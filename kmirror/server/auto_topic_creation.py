@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.lasting_conditions import LastingConditions
 from kmirror.common.topic_partition import (
     GROUP_METADATA_TOPIC_NAME,
     MIRROR_STATE_TOPIC_NAME,
@@ -39,6 +40,7 @@ class AutoTopicCreationManager:
         self._controller = controller
         self._in_flight: dict[str, None] = {}
         self._tasks: list[asyncio.Task[None]] = []
+        self._conditions = LastingConditions(_log, runtime.clock.monotonic_ms)
 
     def create_topics(self, names: Iterable[str], asker: Request | None = None) -> None:
         """Asks the controller for the topics that are not being created yet; returns at once.
@@ -63,18 +65,18 @@ class AutoTopicCreationManager:
                 forwarded = replace(asker, api_key=ApiKeys.CREATE_TOPICS, api_version=CREATE_TOPICS_VERSION, message=request)
                 response = await self._controller.forward(forwarded)
         except KmirrorError as error:
-            _log.warning(
-                "Auto topic creation of %s failed: %s", ", ".join(names), error.message if isinstance(error, ApiException) else error
-            )
+            text = str(error.message if isinstance(error, ApiException) else error)
+            self._conditions.replace(names, dict.fromkeys(names, text), subject="Auto topic creation failed")
             return
         finally:
             for name in names:
                 del self._in_flight[name]
-        for topic in response.topics:
-            if topic.error_code not in (Errors.NONE, Errors.TOPIC_ALREADY_EXISTS):
-                _log.warning(
-                    "Auto topic creation of %s failed: %s: %s", topic.name, Errors.for_code(topic.error_code).name, topic.error_message
-                )
+        refused = {
+            topic.name: f"{Errors.for_code(topic.error_code).name}: {topic.error_message}"
+            for topic in response.topics
+            if topic.error_code not in (Errors.NONE, Errors.TOPIC_ALREADY_EXISTS)
+        }
+        self._conditions.replace(names, refused, subject="Auto topic creation failed")
 
     def _creatable(self, name: str) -> CreatableTopic:
         config = self._config

@@ -83,14 +83,14 @@ class LogOffsets:
             unstable = self.first_unstable_offset_metadata = self.maybe_convert_to_offset_metadata(unstable.message_offset)
         return unstable
 
-    def update_high_watermark(self, high_watermark: int | LogOffsetMetadata) -> int:
+    def update_high_watermark(self, high_watermark: int | LogOffsetMetadata, *, is_cut: bool = False) -> int:
         """Sets the high watermark, clamped to [log start, log end]; returns the new value."""
         wanted = high_watermark if isinstance(high_watermark, LogOffsetMetadata) else LogOffsetMetadata(high_watermark)
         if wanted.message_offset < self.log_start_offset:
             wanted = LogOffsetMetadata(self.log_start_offset)
         elif wanted.message_offset >= self._local_log.log_end_offset:
             wanted = self._local_log.next_offset_metadata
-        self._set_high_watermark(wanted)
+        self._set_high_watermark(wanted, is_cut=is_cut)
         return wanted.message_offset
 
     def maybe_increment_high_watermark(self, new_high_watermark: LogOffsetMetadata) -> LogOffsetMetadata | None:
@@ -114,12 +114,13 @@ class LogOffsets:
         new = self.update_high_watermark(high_watermark)
         return None if new == old else new
 
-    def _set_high_watermark(self, metadata: LogOffsetMetadata) -> None:
+    def _set_high_watermark(self, metadata: LogOffsetMetadata, *, is_cut: bool = False) -> None:
+        """`is_cut`: the log is being truncated, and whoever does that has told it."""
         assert metadata.message_offset >= 0, ("negative high watermark", metadata, self._local_log.topic_partition)
         if metadata.message_offset < self.high_watermark:
-            log.warning(
-                "%s: non-monotonic update of high watermark from %s to %s", self._local_log.name, self.high_watermark_metadata, metadata
-            )
+            level = logging.INFO if is_cut else logging.WARNING
+            before = self.high_watermark_metadata
+            log.log(level, "%s: non-monotonic update of high watermark from %s to %s", self._local_log.name, before, metadata)
         self.high_watermark_metadata = metadata
         self._producer_state_manager.on_high_watermark_updated(metadata.message_offset)
         self.maybe_increment_first_unstable_offset()

@@ -110,7 +110,7 @@ class LogTruncation:
         self._offsets.log_start_offset = min(target_offset, self._offsets.log_start_offset)
         self._rebuild_producer_state(target_offset)
         if self._offsets.high_watermark >= self._local_log.log_end_offset:
-            self._offsets.update_high_watermark(self._local_log.next_offset_metadata)
+            self._offsets.update_high_watermark(self._local_log.next_offset_metadata, is_cut=True)
         else:
             self._offsets.maybe_increment_first_unstable_offset()
 
@@ -130,7 +130,7 @@ class LogTruncation:
             self._producer_state_manager.truncate_fully_and_start_at(new_offset)
             self._offsets.log_start_offset = new_offset if log_start_offset is None else log_start_offset
             self._rebuild_producer_state(new_offset)
-            self._offsets.update_high_watermark(self._local_log.next_offset_metadata)
+            self._offsets.update_high_watermark(self._local_log.next_offset_metadata, is_cut=True)
 
     def _rebuild_producer_state(self, last_offset: int) -> None:
         rebuild_producer_state(

@@ -17,10 +17,12 @@ from kmirror.clients.consumer.consumer_types import OffsetAndMetadata
 from kmirror.clients.consumer.offset_commits import OffsetCommits
 from kmirror.clients.consumer.subscription_state import SubscriptionState
 from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.common.lasting_conditions import LastingConditions
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.api import Runtime, TaskScope
 
 RETRY_MS: Final = 100
+_AUTO_COMMIT = "automatic commit"
 _log = logging.getLogger(__name__)
 
 
@@ -44,6 +46,7 @@ class ConsumerCommits:
         self._interval_ms = config.get_int("auto.commit.interval.ms")
         self._due_ms = self._clock.monotonic_ms() + self._interval_ms
         self._is_committing = False
+        self._conditions = LastingConditions(_log, self._clock.monotonic_ms)
 
     async def commit(
         self,
@@ -83,8 +86,9 @@ class ConsumerCommits:
     async def _commit_in_background(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], place: Place) -> None:
         try:
             await self.commit(offsets, self._config.get_int("request.timeout.ms"), place=place, topics_may_be_gone=True)
+            self._conditions.end(_AUTO_COMMIT)
         except ApiException as error:
-            _log.warning("An automatic commit failed: %s", error)
+            self._conditions.tell(_AUTO_COMMIT, f"An automatic commit failed: {error}")
             if error.error.retriable:
                 self._due_ms = min(self._due_ms, self._clock.monotonic_ms() + RETRY_MS)
         except KmirrorError as error:

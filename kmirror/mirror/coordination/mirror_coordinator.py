@@ -29,6 +29,7 @@ from functools import partial
 from typing import Any
 
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.lasting_conditions import LastingConditions
 from kmirror.common.sentinels import NO_LAST_MIRROR_EPOCH
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition, partition_for
 from kmirror.common.uuid import Uuid
@@ -71,6 +72,7 @@ class MirrorCoordinator:
         self._ended: dict[TopicPartition, set[str]] = {}
         self._scope = TaskScope(runtime, "mirror-coordinator")
         self._runtime = runtime
+        self._conditions = LastingConditions(_log, runtime.clock.monotonic_ms)
         self._shards: CoordinatorRuntime[MirrorCoordinatorShard] = CoordinatorRuntime(
             runtime,
             name="mirror-coordinator-shards",
@@ -275,8 +277,10 @@ class MirrorCoordinator:
     async def _remove_topics(self, mirror_name: str, where: TopicPartition, topics: list[str]) -> None:
         try:
             await self._shards.write(where, partial(self._write_shard, mirror_name, [], topics, None))
+            self._conditions.end((mirror_name, where, *topics))
         except ApiException as error:
-            _log.warning("mirror %s: topics %s are still in %s: %s", mirror_name, ", ".join(topics), where, error.error.name)
+            text = f"topics {', '.join(topics)} are still in {where}: {error.error.name}"
+            self._conditions.tell((mirror_name, where, *topics), text, subject=f"mirror {mirror_name}")
 
     async def shutdown(self) -> None:
         await self._scope.cancel()

@@ -40,12 +40,18 @@ class MirrorActions:
         return await self.METHODS[action](self, row, reason)
 
     def retry(self, reason: str) -> int:
-        """Log the reason once, show it, and try again after mirror.truncation.backoff.ms."""
-        led, status = self._led, self._status
-        if status.reason != reason:
-            _log.warning("mirror %s, %s, %s: %s", led.id.mirror_name, led.id.topic_partition, status.state.name, reason)
-        status.set_reason(reason)
+        """Show the reason, tell it if it lasts, and try again after
+        mirror.truncation.backoff.ms.
+        """
+        self.show(reason)
         return self._services.config.mirror_truncation_backoff_ms
+
+    def show(self, reason: str) -> None:
+        """Shows why the partition does not go on. The log has it when it has lasted."""
+        led, status = self._led, self._status
+        status.set_reason(reason)
+        subject = f"mirror {led.id.mirror_name}, {status.state.name}"
+        self._services.conditions.tell(led.id.topic_partition, reason, subject=subject)
 
     @property
     def tells_disk_failure(self) -> bool:

@@ -173,6 +173,7 @@ class MirrorPartition:
         """
         self._loop.end()
         self._end_fetching()
+        self._services.conditions.forget(self.id.topic_partition)
 
     async def close(self) -> None:
         """Resign, and wait until what was under way has ended."""
@@ -209,18 +210,20 @@ class MirrorPartition:
         """The fetcher goes on, so the partition has no reason to show any more."""
         if self.status.reason is not None:
             self.status.set_reason(None)
+            self._services.conditions.end(self.id.topic_partition)
 
     def on_delay(self, reason: str) -> None:
-        self.status.set_reason(reason)
+        self._actions.show(reason)
 
     def on_fetcher_gone(self, reason: str | None) -> None:
         """The fetcher gave the partition back: after a cut, or because its source broker failed
         (D3-13). If there is no reason, fetching begins again at once.
         """
-        self.status.set_reason(reason)
         if reason is None:
+            self.status.set_reason(None)
             self.wake()
         else:
+            self._actions.show(reason)
             self._loop.wake_later(self._services.config.mirror_fetch_backoff_ms)
 
     def on_storage_error(self, reason: str) -> None:
@@ -251,6 +254,8 @@ class MirrorPartition:
 
     async def _step(self) -> int | None:
         """One step. 0: step again at once; n: again after n ms or when woken; None: when woken."""
+        if self.status.reason is None:
+            self._services.conditions.end(self.id.topic_partition)
         if not self.status.loaded:
             return await self._load()
         if self._storage_error is not None:
@@ -348,7 +353,7 @@ class MirrorPartition:
         except ApiException:
             raise  # of our own log: whoever made the step deals with it
         except KmirrorError as error:
-            self.status.set_reason(str(error))
+            self._actions.show(str(error))
             return self._services.config.mirror_fetch_backoff_ms
         if not self._actions.tells_disk_failure:  # which the first append ends
             self.status.set_reason(None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from kmirror.common.lasting_conditions import SharedConditions
 from kmirror.metadata.image import MetadataImage
 from kmirror.mirror.coordination.mirror_state_client import MirrorStateClient
 from kmirror.mirror.fetch.mirror_fetcher_manager import MirrorFetcherManager
@@ -33,3 +34,5 @@ class MirrorServices:
     align_configs: Callable[[str, str], Awaitable[None]]
     """Makes a mirror's topic what it is at the source, as far as that is shown (`sync.first_configs`)."""
     scope: TaskScope
+    conditions: SharedConditions
+    """Why partitions do not go on, for the log: what keeps many from it is one line."""

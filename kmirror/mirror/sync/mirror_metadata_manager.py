@@ -27,6 +27,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from kmirror.common.errors import Errors, KmirrorError
+from kmirror.common.lasting_conditions import LastingConditions
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.delta import MetadataDelta
@@ -66,6 +67,7 @@ class MirrorMetadataManager:
         create_state_topic: Callable[[], None],
     ) -> None:
         self.errors = SyncErrors()
+        self._conditions = LastingConditions(_log, runtime.clock.monotonic_ms)
         self._runtime = runtime
         self._config = config
         self._coordinator = coordinator
@@ -148,6 +150,8 @@ class MirrorMetadataManager:
 
     def _forget(self, mirror_name: str) -> None:
         self._missing.pop(mirror_name, None)
+        for of in (None, *self._steps):
+            self._conditions.forget((mirror_name, of))
         for step in self._steps:
             step.forget(mirror_name)
 
@@ -165,6 +169,7 @@ class MirrorMetadataManager:
         if not is_owner:
             for step in self._steps:
                 step.forget(mirror_name)
+                self._conditions.forget((mirror_name, step))
         if not topics:
             self._missing.pop(mirror_name, None)
             return
@@ -190,7 +195,10 @@ class MirrorMetadataManager:
         try:
             await self._mirror(mirror_name).record_state_partitions(count)
         except KmirrorError as error:
-            _log.warning("mirror %s: the partitions of %s could not be recorded: %s", mirror_name, MIRROR_STATE_TOPIC_NAME, error)
+            text = f"the partitions of {MIRROR_STATE_TOPIC_NAME} could not be recorded: {error}"
+            self._conditions.tell(MIRROR_STATE_TOPIC_NAME, text, subject=f"mirror {mirror_name}")
+        else:
+            self._conditions.end(MIRROR_STATE_TOPIC_NAME)
 
     async def _cycle(self, name: str, topics: list[str], led: list[MirrorPartition], failed: set[SyncGauge]) -> None:
         mirror = self._mirror(name)
@@ -214,17 +222,24 @@ class MirrorMetadataManager:
         except UnsupportedVersionError as error:
             _log.debug("mirror %s: the source does not support what %s needs: %s", cycle.mirror.name, step.gauge.value, error)
         except KmirrorError as error:
-            self._note(cycle.mirror.name, step.gauge, [str(error)], failed)
+            self._note(cycle.mirror.name, step.gauge, [str(error)], failed, of=step)
         else:
-            self._note(cycle.mirror.name, step.gauge, failures, failed)
+            self._note(cycle.mirror.name, step.gauge, failures, failed, of=step)
 
-    def _note(self, mirror_name: str, gauge: SyncGauge, failures: Sequence[str], failed: set[SyncGauge]) -> None:
-        if failures:
-            failed.add(gauge)
-        for text in failures[:FAILURES_TOLD]:
-            _log.warning("mirror %s, %s: %s", mirror_name, gauge.value, text)
-        if len(failures) > FAILURES_TOLD:
-            _log.warning("mirror %s, %s: and %d more", mirror_name, gauge.value, len(failures) - FAILURES_TOLD)
+    def _note(
+        self, mirror_name: str, gauge: SyncGauge, failures: Sequence[str], failed: set[SyncGauge], *, of: SyncStep | None = None
+    ) -> None:
+        """Tells failures when they begin, when they are others and when they are over. `of`: the
+        step that they are of, for steps share a gauge.
+        """
+        key = (mirror_name, of)
+        if not failures:
+            self._conditions.end(key)
+            return
+        failed.add(gauge)
+        more = [f"and {len(failures) - FAILURES_TOLD} more"] if len(failures) > FAILURES_TOLD else []
+        text = "; ".join([*failures[:FAILURES_TOLD], *more])
+        self._conditions.tell(key, text, subject=f"mirror {mirror_name}, {gauge.value}")
 
     def _cycle_of(self, mirror: Mirror, source: SourceCluster, topics: list[str], metadata: SourceMetadata) -> SyncCycle:
         active = {topic for topic in topics if is_active(self._image(), mirror.name, topic)}

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 
 from kmirror.common.errors import ConfigError
+from kmirror.common.lasting_conditions import LastingConditions
 from kmirror.common.ports import FileSystem
 from kmirror.network.http_client import HttpError, http_get
 from kmirror.runtime.api import Runtime
@@ -117,6 +118,7 @@ class RefreshingJwks:
         self._refresh_at_ms = 0
         self._missing: dict[str, int] = {}
         self._fetching: asyncio.Task[None] | None = None
+        self._conditions = LastingConditions(_log, runtime.clock.monotonic_ms, level=logging.ERROR)
         self.loaded: asyncio.Future[None] = runtime.create_future()
         self._fetch(attempts=FIRST_FETCH_ATTEMPTS)
 
@@ -153,9 +155,10 @@ class RefreshingJwks:
                     self._runtime, self._url, context=None if self._context is None else self._context.context, timeout_ms=FETCH_TIMEOUT_MS
                 )
                 self._keys = keys_of(body, self._url)
+                self._conditions.end(self._url)
                 break
             except (HttpError, ConfigError) as error:
-                _log.error("The keys for bearer tokens could not be refreshed and stay as they are: %s", error)
+                self._conditions.tell(self._url, f"The keys for bearer tokens could not be refreshed and stay as they are: {error}")
                 if attempt + 1 < attempts:
                     self._backoff.try_begin(self._runtime.clock.time_ms())
                     await self._runtime.sleep_ms(self._backoff.pause_ms)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kmirror.common.lasting_conditions import NAMES_TOLD, LastingConditions
+from kmirror.common.lasting_conditions import NAMES_TOLD, LastingConditions, SharedConditions
 
 
 class Bench:
@@ -100,3 +100,54 @@ def test_what_is_gone_is_forgotten(ends: str) -> None:
     getattr(bench.conditions, ends)("k")
     assert "k" not in bench.conditions and bench.conditions.texts() == []
     assert len(bench.lines) == (1 if ends == "forget" else 2)
+
+
+class SharedBench:
+    def __init__(self, grace_ms: int = 5_000) -> None:
+        self.now_ms = 0
+        self.bench = Bench()
+        log: Any = self.bench
+        self.conditions = SharedConditions(log, lambda: self.now_ms, grace_ms=grace_ms)
+
+    @property
+    def texts(self) -> list[str]:
+        return self.bench.texts
+
+
+def test_what_keeps_250_partitions_is_one_line_when_it_begins_and_one_when_it_ends() -> None:
+    shared = SharedBench()
+    names = [f"t-{number}" for number in range(250)]
+    for shared.now_ms in range(0, 20_000, 500):
+        for name in names:
+            shared.conditions.tell(name, "no coordinator", subject="mirror m")
+    assert shared.texts == [f"mirror m: {', '.join(names[:NAMES_TOLD])} and {250 - NAMES_TOLD} more: no coordinator"]
+    for name in names:
+        shared.conditions.end(name)
+    assert len(shared.texts) == 2 and shared.texts[1] == "mirror m: over after 19 s: no coordinator"
+    assert len(shared.conditions) == 0
+
+
+def test_a_passing_reason_of_many_partitions_is_no_line() -> None:
+    shared = SharedBench()
+    for number in range(250):
+        shared.conditions.tell(number, "no coordinator", subject="mirror m")
+        shared.now_ms += 10
+        shared.conditions.end(number)
+    assert shared.texts == []
+
+
+def test_those_that_come_later_are_named_and_another_reason_begins_anew() -> None:
+    shared = SharedBench(grace_ms=1_000)
+    for shared.now_ms in (0, 1_000):
+        shared.conditions.tell("a", "refused", subject="mirror m")
+    for shared.now_ms in (5_000, 5_600, 6_000):
+        for name in ("a", "b", "c"):
+            shared.conditions.tell(name, "refused", subject="mirror m")
+    assert shared.texts == ["mirror m: a: refused", "mirror m: b, c: refused"]
+    for shared.now_ms in (7_000, 8_000):
+        shared.conditions.tell("b", "timed out", subject="mirror m")
+    assert shared.texts[2:] == ["mirror m: b: timed out"]
+    shared.conditions.forget("a")
+    assert len(shared.texts) == 3
+    shared.conditions.end("c")
+    assert shared.texts[3:] == ["mirror m: over after 3 s: refused"]

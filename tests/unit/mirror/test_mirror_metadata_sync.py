@@ -181,3 +181,44 @@ def test_a_topic_that_an_answer_leaves_out_was_taken_for_well(bench: SyncBench, 
     assert [record.getMessage() for record in caplog.records] == [
         "mirror m, topic_config: configs of source topic t: the response lacks the topic"
     ]
+
+
+def test_a_condition_that_lasts_was_told_in_every_refresh_cycle(bench: SyncBench, caplog: pytest.LogCaptureFixture) -> None:
+    """Once, a source without an authorizer was two lines a minute, for ever."""
+    source = bench.make_mirror("m", SourceDouble())
+    source.topic("t", retention_ms="5")
+    bench.topic("t", mirror="m")
+    caplog.set_level(logging.INFO)
+    missing = [True]
+    changing(source, "_configs", lambda response: response.results.pop(0) if missing else None)
+    for _ in range(20):
+        bench.cycle()
+    told = [record for record in caplog.records if "topic_config" in record.getMessage()]
+    assert [record.levelname for record in told] == ["WARNING"]
+    missing.clear()
+    for _ in range(3):
+        bench.cycle()
+    told = [record for record in caplog.records if "topic_config" in record.getMessage()]
+    assert [record.levelname for record in told] == ["WARNING", "INFO"]
+    assert "over after" in told[1].getMessage() and "the response lacks the topic" in told[1].getMessage()
+
+
+def test_two_steps_that_share_a_gauge_told_the_same_failure_in_every_cycle(bench: SyncBench, caplog: pytest.LogCaptureFixture) -> None:
+    """The offsets of groups and of share groups count as one: what is well with the one said
+    nothing of the other.
+    """
+    source = bench.make_mirror("m", SourceDouble(), mirror_groups_include="asked.*")
+    source.topic("t")
+    bench.topic("t", mirror="m")
+    for name in ("asked", "asked-too"):
+        source.groups[name] = SourceGroupDouble({TopicPartition("t", 0): (7, "")})
+
+    def rename(response: Any) -> None:
+        response.groups[1].group_id = "private"
+
+    changing(source, "_offset_fetch", rename)
+    caplog.set_level(logging.INFO)
+    for _ in range(10):
+        bench.cycle()
+    told = [record.levelname for record in caplog.records if "group_offset" in record.getMessage()]
+    assert told == ["WARNING"]

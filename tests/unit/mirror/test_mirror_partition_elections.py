@@ -125,6 +125,6 @@ async def test_replicas_that_are_missing_were_told_anew_at_each_try(tmp_path: Pa
     await machine.advance(50_000, step_ms=1000)
     assert machine.state() == "PREPARING"
     assert [record.getMessage() for record in caplog.records if "not in the ISR" in record.getMessage()] == [
-        "mirror m, t-0, PREPARING: replicas [2] are not in the ISR, but mirror.support.unclean.leader.election=true requires all of them"
+        "mirror m, PREPARING: t-0: replicas [2] are not in the ISR, but mirror.support.unclean.leader.election=true requires all of them"
     ]
     await machine.close()
