@@ -24,7 +24,10 @@ from kmirror.cli import mirrors_dry_run
 from kmirror.cli.mirrors_clients import BOOTSTRAP_SERVERS, SHORT_TIMEOUT_MS, MirrorClients
 from kmirror.cli.mirrors_configs import source_defaults
 from kmirror.cli.mirrors_dry_run_text import loss_json, loss_text
+from kmirror.cli.mirrors_fronts import explain_fronts, fronts_of
 from kmirror.cli.mirrors_leaderless import topics_without_leader, with_leaderless
+from kmirror.cli.mirrors_list import health_lines, health_of
+from kmirror.cli.mirrors_losses import DroppedRecords, last_known_lag, total_text
 from kmirror.cli.mirrors_reverse import reverse
 from kmirror.cli.mirrors_source import SourceEnd, another_cluster, check_source_cluster, source_ends_if_reachable, unseen, verbose_ends
 from kmirror.cli.mirrors_source_check import (
@@ -35,8 +38,18 @@ from kmirror.cli.mirrors_source_check import (
     other_topics,
     refuse_other_topics,
 )
-from kmirror.cli.mirrors_tables import describe_json, described_text, failover_rows, list_json, list_table, topic_list
-from kmirror.cli.mirrors_topics import ALREADY, add_topics, add_until_known, matching, of_pattern, of_topics, settle, warn, warn_of_groups
+from kmirror.cli.mirrors_tables import describe_json, described_text, failover_rows, list_json, list_table, terminal_columns, topic_list
+from kmirror.cli.mirrors_topics import (
+    ALREADY,
+    add_topics,
+    add_until_known,
+    matching_at_source,
+    of_pattern,
+    of_topics,
+    settle,
+    warn,
+    warn_of_groups,
+)
 from kmirror.cli.mirrors_truncation import refuse_failed, truncation_limits, with_truncation_accepted
 from kmirror.cli.mirrors_wait import MIRRORING, PAUSED, PAUSING, STOPPED, Deadline, MirrorWaiter, NotFinishedError, answered, progress_bar
 from kmirror.cli.mirrors_watch import watch
@@ -51,6 +64,10 @@ from kmirror.runtime.asyncio_runtime import run
 FAILOVER_TIMEOUT_MS = 15_000
 """Longer than a dead broker keeps its leaderships (broker.session.timeout.ms)."""
 NOT_FINISHED = 2
+WITHOUT_WAIT = (
+    "To fail over without the source, give the same command without --wait; with --dry-run it says what is last known of the "
+    "source. --reverse --force fails over, and back when the source is there again"
+)
 
 
 def run_action(action: str, options: argparse.Namespace) -> int:
@@ -139,7 +156,13 @@ class MirrorCommand:
             mirrors = [mirror for mirror in mirrors if mirror.mirror_name == self._mirror]
             if not mirrors:
                 raise unknown_mirror(self._mirror)
-        print(list_json(mirrors) if self._options.json else list_table(mirrors))
+        health = await health_of(self._clients, mirrors)
+        if self._options.json:
+            print(list_json(mirrors, health))
+        elif not mirrors and self._clients.user is not None:
+            print(f"No mirrors found that user {self._clients.user} may describe")
+        else:
+            print("\n".join([list_table(mirrors, terminal_columns()), *health_lines(health)]))
 
     async def do_describe(self) -> None:
         described = list((await self._admin.describe_mirrors([self._mirror] if self._mirror else [])).values())
@@ -148,12 +171,14 @@ class MirrorCommand:
         described = await with_leaderless(self._admin, described)
         rows = described if not self._options.topic else of_topics(described, self._options.topic)
         ends = await verbose_ends(self._clients, rows, warn) if self._options.verbose else None
+        fronts = await fronts_of(self._clients, rows)
         if self._options.json:
-            print(describe_json(rows, ends))
+            print(describe_json(rows, ends, fronts))
         else:
-            print(described_text(rows, ends, await source_defaults(self._admin, rows)))
+            configs = await source_defaults(self._admin, rows)
+            print(described_text(rows, ends, configs, fronts, terminal_columns()))
 
-    async def _alteration_loss(self, configs: dict[str, str]) -> list[mirrors_dry_run.DroppedRecords]:
+    async def _alteration_loss(self, configs: dict[str, str]) -> list[DroppedRecords]:
         """Returns what the first fetch from the altered source would cut.
 
         Another cluster is never fetched from (B36).
@@ -218,7 +243,8 @@ class MirrorCommand:
             source = await self._clients.source(self._mirror, timeout_ms=SHORT_TIMEOUT_MS)
             await check_source_cluster(self._admin, source, self._mirror)
             with progress_bar("draining") as progress:
-                await MirrorWaiter(self._admin, self._mirror, topics, self._deadline, progress).until_drained(source)
+                waiter = MirrorWaiter(self._admin, self._mirror, topics, self._deadline, progress)
+                await waiter.until_drained(source, without=WITHOUT_WAIT)
         for row in rows:
             if row.state == "PREPARING":
                 warn(f"{row.topic}-{row.partition} is PREPARING: its log may have been cut already; it ends at {row.destination_offset}")
@@ -239,8 +265,12 @@ class MirrorCommand:
             warn(f"it is not known how much the mirror lacks: the source does not report its end offsets: {problem}")
         for name in unseen(ends, rows):
             warn(f"{name} is not there, or has no leader: {ends[name].high_watermark} offset(s) of the source may not be mirrored")
-        partitions = {TopicPartition(row.topic, row.partition) for row in rows}
-        self._print_losses(await mirrors_dry_run.failover_loss(self._admin, partitions, ends))
+        told = {TopicPartition(row.topic, row.partition): last_known_lag(row) for row in rows}
+        losses = await mirrors_dry_run.failover_loss(self._admin, told, ends, told)
+        if ends:
+            source = await self._clients.source(self._mirror, timeout_ms=SHORT_TIMEOUT_MS)
+            await explain_fronts(self._clients, losses, self._admin, source)
+        self._print_losses(losses)
 
     async def _rows_to_remove(self) -> list[MirrorPartitionDescription]:
         """Returns the rows of the topics to remove, without waiting for a broker that hangs.
@@ -278,7 +308,7 @@ class MirrorCommand:
                 raise  # the user said how to reach the source: an error in that is not worked around
             await self._add_unseen(error)
             return
-        names = matching(self._options.topic, await source.list_topics())
+        names = matching_at_source(self._options.topic, await source.list_topics())
         if not self._options.force:
             await ensure_brokers_answer(self._clients, self._mirror)
             refuse_other_topics(await other_topics(self._admin, source, names))
@@ -301,12 +331,14 @@ class MirrorCommand:
 
     async def dry_run_add(self) -> None:
         source = await self._clients.source(self._mirror)
-        names = matching(self._options.topic, await source.list_topics())
+        names = matching_at_source(self._options.topic, await source.list_topics())
         local = await self._admin.describe_topics(names)
         partitions = {TopicPartition(name, partition.partition) for name, topic in local.items() for partition in topic.partitions}
         limits = None if self._options.accept_truncation else await truncation_limits(self._admin, self._mirror, local)
         states = await self._states()
-        self._print_losses(await mirrors_dry_run.failback_loss(self._admin, source, self._mirror, partitions, limits, states))
+        losses = await mirrors_dry_run.failback_loss(self._admin, source, self._mirror, partitions, limits, states)
+        await explain_fronts(self._clients, losses, self._admin, source)
+        self._print_losses(losses)
 
     async def _states(self) -> dict[TopicPartition, str]:
         """Returns the states of the mirror's partitions; none without permission to see them."""
@@ -383,8 +415,8 @@ class MirrorCommand:
         for text in await epochs_under_another_name(self._admin, source, self._mirror, topics):
             warn(text)
 
-    def _print_losses(self, losses: list[mirrors_dry_run.DroppedRecords]) -> None:
-        print(loss_json(losses) if self._options.json else loss_text(losses))
+    def _print_losses(self, losses: list[DroppedRecords]) -> None:
+        print(loss_json(losses) if self._options.json else f"{loss_text(losses)}\n{total_text(losses)}")
 
     def _done(self, text: str, action: str, topics: Iterable[str] | None = None, **facts: Any) -> None:
         """Print the KIP's message, or the same as JSON."""

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from kmirror.admin.admin_client import AdminClient
 from kmirror.admin.results import ConfigResourceType
+from kmirror.cli.mirrors_permissions import named, user_of
 from kmirror.cli.properties import read_properties
 from kmirror.cli.tool_client import TIMEOUT_SETTING, open_admin, resolved
 from kmirror.cli.user_errors import one_line
@@ -37,6 +38,8 @@ class MirrorClients:
         self._opened: list[AdminClient] = []
         self._sources: dict[str, dict[str, str]] = {}
         self._source_clients: dict[tuple[str, int | None], AdminClient] = {}
+        self.user = user_of(self._properties)
+        """Who asks the destination; None without a login."""
         self.admin = self._open(options.bootstrap_server, self._properties)
 
     def close(self) -> None:
@@ -80,7 +83,7 @@ class MirrorClients:
     def _open(self, bootstrap_servers: str, properties: Mapping[str, str]) -> AdminClient:
         client = open_admin(self.runtime, bootstrap_servers, resolved(properties), client_id=CLIENT_ID)
         self._opened.append(client)
-        return client
+        return named(client, bootstrap_servers, properties)
 
     async def check_chain(self, mirror_name: str, destination: AdminClient, source: AdminClient, topics: Iterable[str]) -> None:
         """Refuse topics that come back to their destination over a chain of mirrors (D4).

@@ -1,6 +1,9 @@
 """`kafka-mirrors --dry-run`: shows which records an irreversible action would drop.
 
-It only reads.
+It only reads. At the front of a log, records go as well: where the source's log begins later, the
+mirror's log start follows it, and a failback so deletes at the old source what the new one has
+deleted (`mirrors_losses`). More than `mirror.max.truncation.records` of them make the partition
+FAILED instead. What cannot be asked is told as unknown.
 
 `--remove` (failover): the destination's batches are fetched and cut at their LSO fixpoint, as
 STOPPING does (D4 step 3). `--add` of a topic with records (failback): the source tells the last
@@ -22,73 +25,67 @@ high watermark, so they are not seen.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from kmirror.admin.admin_client import EARLIEST_TIMESTAMP, READ_COMMITTED, AdminClient
-from kmirror.admin.results import ConfigResourceType, MirrorPartitionDescription
+from kmirror.admin.results import MirrorPartitionDescription
 from kmirror.cli.mirrors_comparison import MirrorLogView, ask
-from kmirror.cli.mirrors_groups import GroupBeyondEnd, groups_beyond
+from kmirror.cli.mirrors_dry_run_reading import Bounds, bounds_of, compacted_topics, fetched, ranges_of
+from kmirror.cli.mirrors_groups import groups_beyond
+from kmirror.cli.mirrors_losses import DroppedRecords, LastKnownLag, OffsetRange
 from kmirror.cli.mirrors_source import SourceEnd
 from kmirror.cli.mirrors_truncation import RUNNING, TruncationLimits
-from kmirror.cli.mirrors_wait import FAILED, STOPPED, answered
+from kmirror.cli.mirrors_wait import FAILED, STOPPED
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.sentinels import NO_EPOCH
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
-from kmirror.mirror.logs.log_alignment import AlignmentHeader, Transaction, TransactionScan, alignment_point, header_of, lso_fixpoint
+from kmirror.mirror.logs.log_alignment import AlignmentHeader, Transaction, TransactionScan, alignment_point, lso_fixpoint
 from kmirror.mirror.logs.log_questions import LogAction
 from kmirror.mirror.logs.log_verifier import identical_beginning, same_beginning, verify_before
-from kmirror.record.record_batch import iter_batches
-from kmirror.storage.batch_header import unpack_header
 
-FETCH_SIZE_BYTES = 4 << 20
-
-
-@dataclass(slots=True)
-class DroppedRecords:
-    """What one partition would lose: the offsets from `cut_offset` to `log_end_offset`.
-
-    `batches` are the batches there, `transactions` the transactions in them.
-    """
-
-    topic_partition: TopicPartition
-    reason: str
-    cut_offset: int
-    log_end_offset: int
-    batches: list[AlignmentHeader] = field(default_factory=list)
-    transactions: list[Transaction] = field(default_factory=list)
-    groups: list[GroupBeyondEnd] = field(default_factory=list)
-    not_mirrored: int | None = None
-    """Failover: number of offsets that the mirror lacks; None when the source cannot be asked."""
-
-    @property
-    def record_count(self) -> int:
-        return sum(batch.record_count for batch in self.batches if not batch.is_control)
+KEEPS = "it is FAILED and keeps them, unless --accept-truncation is given"
 
 
 async def failover_loss(
-    admin: AdminClient, partitions: Iterable[TopicPartition], source_ends: Mapping[TopicPartition, SourceEnd] | None = None
+    admin: AdminClient,
+    partitions: Iterable[TopicPartition],
+    source_ends: Mapping[TopicPartition, SourceEnd] | None = None,
+    last_known: Mapping[TopicPartition, LastKnownLag] | None = None,
 ) -> list[DroppedRecords]:
-    """Returns what STOPPING would cut off each partition, and how much of the source is missing."""
+    """Returns what STOPPING would cut off each partition, and what of the source is missing.
+
+    `last_known` says what was last told of partitions that `source_ends` lacks.
+    """
     wanted = sorted(partitions)
     stable = await admin.list_offsets(wanted, isolation_level=READ_COMMITTED)
-    bounds = await _bounds(admin, wanted)
+    bounds = await bounds_of(admin, wanted)
     result = []
     for topic_partition in wanted:
         loss = await _failover_loss(admin, topic_partition, bounds[topic_partition], stable[topic_partition])
         if source_ends and topic_partition in source_ends:
-            loss.not_mirrored = source_ends[topic_partition].missing(loss.log_end_offset)
+            _look_at_source(loss, bounds[topic_partition], source_ends[topic_partition])
+        elif last_known is not None:
+            loss.last_known_lag = last_known.get(topic_partition, LastKnownLag(-1, -1))
         result.append(loss)
     await add_groups(admin, result)
     return result
+
+
+def _look_at_source(loss: DroppedRecords, bounds: Bounds, end: SourceEnd) -> None:
+    """Adds what the source has and this cluster lacks, at the end and at the front."""
+    loss.not_mirrored = end.missing(loss.log_end_offset)
+    loss.log_start_offset = bounds.start_offset
+    if end.log_start_offset is not None:
+        loss.source = OffsetRange(end.log_start_offset, end.high_watermark)
+        if end.log_start_offset < bounds.start_offset:
+            loss.only_at_source = OffsetRange(end.log_start_offset, min(bounds.start_offset, end.high_watermark))
 
 
 async def _failover_loss(admin: AdminClient, topic_partition: TopicPartition, bounds: Bounds, last_stable_offset: int) -> DroppedRecords:
     end_offset = bounds.end_offset
     if last_stable_offset == end_offset:
         return DroppedRecords(topic_partition, "no transaction is open", end_offset, end_offset)
-    headers = (await _fetched(admin, topic_partition, bounds)).headers
+    headers = (await fetched(admin, topic_partition, bounds)).headers
     scan = TransactionScan()
     for header in headers:
         scan.add(header)
@@ -122,8 +119,9 @@ async def failback_loss(
     wanted = sorted(partitions)
     strangers = await topics_with_another_id(admin, source, {name.topic for name in wanted})
     result = []
-    bounds = await _bounds(admin, wanted)
-    compacted = await _compacted(admin, {name.topic for name in wanted})
+    bounds = await bounds_of(admin, wanted)
+    there = await ranges_of(source, wanted)
+    compacted = await compacted_topics(admin, {name.topic for name in wanted})
     for topic_partition in wanted:
         end_offset = bounds[topic_partition].end_offset
         if topic_partition.topic in strangers:
@@ -131,16 +129,22 @@ async def failback_loss(
             result.append(DroppedRecords(topic_partition, reason, end_offset, end_offset))
             continue
         state = None if states is None else states.get(topic_partition)
+        if topic_partition not in there:
+            result.append(_unknown(topic_partition, bounds[topic_partition], "the source does not have it"))
+            continue
         if state in RUNNING:
             reason = f"it is {state} in mirror {mirror_name} already, and stays as it is"
-            result.append(DroppedRecords(topic_partition, reason, end_offset, end_offset))
+            loss = DroppedRecords(topic_partition, reason, end_offset, end_offset)
+            result.append(await _with_front(admin, loss, bounds[topic_partition], there[topic_partition], None))
             continue
         row = rows.get(topic_partition)
         if row is not None and row.state != STOPPED:
             reason = f"it waits until it is {STOPPED} in mirror {mirror_name} of the source, where it is {row.state}"
-            result.append(DroppedRecords(topic_partition, reason, end_offset, end_offset))
+            loss = _unknown(topic_partition, bounds[topic_partition], f"{reason}; what it drops then is not known")
+            loss.waits = True
+            result.append(loss)
             continue
-        log = await _fetched(admin, topic_partition, bounds[topic_partition])
+        log = await fetched(admin, topic_partition, bounds[topic_partition])
         headers = log.headers
         if not headers:
             result.append(DroppedRecords(topic_partition, "the local log is empty", end_offset, end_offset))
@@ -150,13 +154,45 @@ async def failback_loss(
         if state == FAILED and last_mirror_epoch == NO_EPOCH:
             reset_offset = end_offset  # the topic is removed first, which writes a reset at the log end
         if reset_offset is not None:
-            result.append(
-                await _added_again_loss(source, topic_partition, log, reset_offset, limits, is_compacted=topic_partition.topic in compacted)
-            )
-            continue
-        result.append(await _failback_loss(source, topic_partition, log, last_mirror_epoch, is_first=True))
+            is_compacted = topic_partition.topic in compacted
+            loss = await _added_again_loss(source, topic_partition, log, reset_offset, limits, is_compacted=is_compacted)
+        else:
+            loss = await _failback_loss(source, topic_partition, log, last_mirror_epoch, is_first=True)
+        result.append(_front_of(loss, log, there[topic_partition], limits))
     await add_groups(admin, result)
     return result
+
+
+async def front_losses(admin: AdminClient, source: AdminClient, partitions: Iterable[TopicPartition]) -> list[DroppedRecords]:
+    """Returns what `admin`'s logs lose at their fronts when they mirror from `source`."""
+    names = sorted(partitions)
+    bounds, there = await bounds_of(admin, names), await ranges_of(source, names)
+    found = []
+    for name in names:
+        end = bounds[name].end_offset
+        if name in there:
+            loss = DroppedRecords(name, "its end was not looked at", end, end)
+            found.append(await _with_front(admin, loss, bounds[name], there[name], None))
+        else:
+            found.append(_unknown(name, bounds[name], "the new source does not have it"))
+    return found
+
+
+async def drained_loss(admin: AdminClient, source: AdminClient, partitions: Iterable[TopicPartition]) -> list[DroppedRecords]:
+    """Returns what `admin`'s cluster drops when it mirrors from `source`, which has all that is
+    decided in it: what is not decided, and what `source` does not have at the front.
+    """
+    losses = await failover_loss(admin, partitions)
+    names = [loss.topic_partition for loss in losses]
+    bounds, there = await bounds_of(admin, names), await ranges_of(source, names)
+    found = []
+    for loss in losses:
+        name = loss.topic_partition
+        if name in there:
+            found.append(await _with_front(admin, loss, bounds[name], there[name], None))
+        else:
+            found.append(_unknown(name, bounds[name], "the new source does not have it"))
+    return found
 
 
 async def topics_with_another_id(admin: AdminClient, source: AdminClient, topics: set[str]) -> set[str]:
@@ -176,17 +212,57 @@ async def divergence_loss(
     Where `up_to` is given, only batches below it can be common.
     """
     wanted = sorted(partitions)
-    bounds = await _bounds(admin, wanted)
+    bounds = await bounds_of(admin, wanted)
+    there = await ranges_of(source, wanted)
     result = []
     for topic_partition in wanted:
+        if topic_partition not in there:
+            result.append(_unknown(topic_partition, bounds[topic_partition], "the source does not have it"))
+            continue
         end_offset = bounds[topic_partition].end_offset
-        log = await _fetched(admin, topic_partition, bounds[topic_partition])
+        log = await fetched(admin, topic_partition, bounds[topic_partition])
         limit = end_offset if up_to is None else min(up_to.get(topic_partition, end_offset), end_offset)
         cut = await _common_end(source, topic_partition, log, limit)
         reason = f"the source has other batches from offset {cut} on" if cut < end_offset else "nothing differs from the source"
-        result.append(_dropped(topic_partition, reason, cut, end_offset, log.headers))
+        loss = _dropped(topic_partition, reason, cut, end_offset, log.headers)
+        result.append(_front_of(loss, log, there[topic_partition], None))
     await add_groups(admin, result)
     return result
+
+
+def _unknown(topic_partition: TopicPartition, bounds: Bounds, reason: str) -> DroppedRecords:
+    """Returns a loss of which nothing is known."""
+    found = DroppedRecords(topic_partition, reason, bounds.end_offset, bounds.end_offset, unknown=reason)
+    found.log_start_offset = bounds.start_offset
+    return found
+
+
+async def _with_front(
+    admin: AdminClient, loss: DroppedRecords, bounds: Bounds, there: OffsetRange, limits: TruncationLimits | None
+) -> DroppedRecords:
+    """Returns the loss of a log whose end stays, with its front, which is read only if it goes."""
+    if bounds.start_offset >= there.start:
+        loss.log_start_offset, loss.source = bounds.start_offset, there
+        return loss
+    until = Bounds(bounds.start_offset, min(bounds.end_offset, there.start))
+    log = await fetched(admin, loss.topic_partition, until)
+    return _front_of(loss, log, there, limits)
+
+
+def _front_of(loss: DroppedRecords, log: MirrorLogView, there: OffsetRange, limits: TruncationLimits | None) -> DroppedRecords:
+    """Returns the loss with what goes at the front, or that of a partition that refuses it."""
+    keeps_all = loss.reason.endswith(KEEPS)
+    if keeps_all:
+        loss.log_start_offset, loss.source = log.log_start_offset, there
+        return loss
+    loss.look_at_front(log.headers, log.log_start_offset, there)
+    topic, front = loss.topic_partition.topic, loss.front
+    if front is None or limits is None or not limits.refuses(topic, front.record_count, has_equal=True):
+        return loss
+    text = f"the source begins at {there.start}, so {front.record_count} record(s) of it would go at the front"
+    kept = DroppedRecords(loss.topic_partition, f"{text}: {KEEPS}", loss.log_end_offset, loss.log_end_offset)
+    kept.log_start_offset, kept.source = log.log_start_offset, there
+    return kept
 
 
 async def _common_end(source: AdminClient, topic_partition: TopicPartition, log: MirrorLogView, limit: int) -> int:
@@ -268,7 +344,7 @@ async def _added_again_loss(
     lost = sum(header.record_count for header in mirrored if header.base_offset >= cut)
     has_equal = cut > headers[0].base_offset
     if limits is not None and limits.refuses(topic_partition.topic, lost, has_equal=has_equal):
-        reason = f"the source has lost {lost} record(s) of it: it is FAILED and keeps them, unless --accept-truncation is given"
+        reason = f"the source has lost {lost} record(s) of it: {KEEPS}"
         return DroppedRecords(topic_partition, reason, end_offset, end_offset)
     beginning = await ask(source, topic_partition, (identical_beginning if is_compacted else same_beginning)(log))
     if beginning.action is LogAction.START_OVER:
@@ -303,53 +379,6 @@ async def _rows_at_source(admin: AdminClient, source: AdminClient, mirror_name: 
     return {TopicPartition(row.topic, row.partition): row for row in described[mirror_name].partitions}
 
 
-class Bounds(NamedTuple):
-    """The offsets of a partition that a client can read."""
-
-    start_offset: int
-    end_offset: int
-
-
-async def _bounds(admin: AdminClient, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
-    """Returns the bounds of all partitions, with two requests per broker.
-
-    The ends come first: if a log start then moves past its end, there is nothing to read.
-    """
-    ends = await admin.list_offsets(partitions)
-    starts = await admin.list_offsets(partitions, timestamp=EARLIEST_TIMESTAMP)
-    return {name: Bounds(starts[name], ends[name]) for name in partitions}
-
-
-async def _fetched(admin: AdminClient, topic_partition: TopicPartition, bounds: Bounds) -> MirrorLogView:
-    headers, batches = [], []
-    offset, end_offset = bounds
-    while offset < end_offset:
-        data = await admin.fetch_records(topic_partition, offset, max_bytes=FETCH_SIZE_BYTES)
-        next_offset = offset
-        for batch in iter_batches(data):
-            if batch.last_offset >= offset:
-                headers.append(header_of(batch))
-                batches.append(unpack_header(batch.memory, 0, 0))
-                next_offset = batch.last_offset + 1
-        if next_offset == offset:
-            break
-        offset = next_offset
-    return MirrorLogView(bounds.start_offset, end_offset, headers, batches)
-
-
-async def _compacted(admin: AdminClient, topics: Iterable[str]) -> set[str]:
-    """Returns the topics whose cleanup.policy here is compacting.
-
-    A topic whose configs we have no permission to see is left out.
-    """
-    found = set()
-    for topic in sorted(topics):
-        entries, _ = await answered(admin.describe_configs(ConfigResourceType.TOPIC, topic), passing=Errors.TOPIC_AUTHORIZATION_FAILED)
-        if any(entry.name == "cleanup.policy" and "compact" in (entry.value or "") for entry in entries or ()):
-            found.add(topic)
-    return found
-
-
 def _dropped(topic_partition: TopicPartition, reason: str, cut: int, end_offset: int, headers: Iterable[AlignmentHeader]) -> DroppedRecords:
     scan = TransactionScan()
     gone = []
@@ -377,10 +406,12 @@ def deletion_loss(
         elif row.last_mirror_epoch == NO_EPOCH:
             reason = "no last mirror epoch is stored"
         else:
-            there = f", all {source_ends[name].high_watermark} offsets" if name in source_ends else f" ({problem})" if problem else ""
-            reason = (
-                f"last mirror epoch {row.last_mirror_epoch} would be forgotten: a failback of the source would drop its whole log{there}"
-            )
+            end = source_ends.get(name)
+            there = f", all {end.high_watermark} offsets" if end else f" ({problem})" if problem else ""
+            forgotten = f"last mirror epoch {row.last_mirror_epoch} would be forgotten"
+            instead = "kmirror at the source then compares both logs and drops only what differs"
+            by_the_kip = "by the KIP alone a failback of the source would drop its whole log"
+            reason = f"{forgotten}: {instead}; {by_the_kip}{there}"
         result.append(nothing_dropped(row, reason))
     return result
 

@@ -17,6 +17,9 @@ fails over from a dead source. The command then ends with exit code 2 after step
 A is back, it continues with step 4. B's own mirror stays, STOPPED: A asks for its last mirror
 epochs, and the next --reverse, at A, uses it again. Stop the producers first: what they write to
 A after step 1 is found in step 4 and refused.
+
+A follows B's log start. So records at A's front that B no longer has, whatever deleted them there,
+would go as well. They are looked for before anything is changed, and again in step 4.
 """
 
 from __future__ import annotations
@@ -31,8 +34,9 @@ from kmirror.admin.admin_requests import NoBrokerError
 from kmirror.admin.results import ConfigOperation, ConfigResourceType, MirrorPartitionDescription
 from kmirror.cli import mirrors_dry_run
 from kmirror.cli.mirrors_clients import BOOTSTRAP_SERVERS, SHORT_TIMEOUT_MS, MirrorClients
-from kmirror.cli.mirrors_dry_run import DroppedRecords
 from kmirror.cli.mirrors_dry_run_text import loss_rows, loss_text
+from kmirror.cli.mirrors_fronts import explain_fronts
+from kmirror.cli.mirrors_losses import DroppedRecords, last_known_lag, total_text
 from kmirror.cli.mirrors_source import check_source_cluster, source_ends
 from kmirror.cli.mirrors_tables import topic_list
 from kmirror.cli.mirrors_topics import add_topics, of_pattern, settle, warn_of_groups
@@ -45,6 +49,11 @@ from kmirror.metadata.resource_configs import validate_mirror_configs
 
 STEPS = ("drain", "fail over", "stop", "compare", "create", "add", "mirror")
 ALL_TOPICS = ".*"
+SOURCE_AWAY = "the source does not answer, so it cannot be drained"
+WITHOUT_SOURCE = (
+    "To fail over without it: --reverse --force (what the mirror lacks is given up; the same command goes on when "
+    "the source is back), or --remove without --wait"
+)
 
 
 async def reverse(clients: MirrorClients) -> int:
@@ -77,6 +86,7 @@ class Reversal:
         topics = sorted({row.topic for row in rows})
         there = await self._clients.source(self._mirror, timeout_ms=SHORT_TIMEOUT_MS)
         await self._check_source(there, topics)
+        await self._check_fronts(there, topics)
         await self._drain(there, rows, topics)
         await self._fail_over(rows)
         await self._stop(topics)
@@ -99,9 +109,9 @@ class Reversal:
             listed = {mirror.mirror_name: mirror.source_cluster_id for mirror in await there.list_mirrors()}
             own = (await self._here.describe_cluster()).cluster_id
             strangers = await mirrors_dry_run.topics_with_another_id(there, self._here, set(topics))
-        except NoBrokerError:
+        except NoBrokerError as error:
             if not self._options.force:
-                raise
+                raise KmirrorError(f"{SOURCE_AWAY}: {error}. {WITHOUT_SOURCE}") from error
             return
         except ApiException as error:
             if error.error is Errors.UNSUPPORTED_VERSION:
@@ -113,6 +123,29 @@ class Reversal:
             text = f"{topic_list(strangers)} of the source was made anew and has another id: it cannot be mirrored to it"
             raise KmirrorError(f"{text}; delete it there, or leave it out with --topic")
 
+    async def _check_fronts(self, there: AdminClient, topics: list[str]) -> None:
+        """Refuse to begin if A has records before B's log start, unless forced.
+
+        With --force, what a dead source has is looked at later, when it is back.
+        """
+        if self._options.force:
+            return
+        mirrored = {row.topic for row in await self._rows_there(there) if row.state not in ENDED}
+        names = await _partitions(there, set(topics) - mirrored)
+        losses = await mirrors_dry_run.front_losses(there, self._here, names)
+        await explain_fronts(self._clients, losses, there, self._here)
+        self._refuse_losses([loss for loss in losses if loss.front is not None or loss.unknown is not None])
+
+    def _refuse_losses(self, dropped: list[DroppedRecords]) -> None:
+        unknown = [loss for loss in dropped if loss.unknown is not None]
+        if unknown:
+            raise KmirrorError(f"it is not known what the old source would drop: {unknown[0].topic_partition}: {unknown[0].unknown}")
+        if not dropped:
+            return
+        behind = "They were written to it and not mirrored; " if any(loss.is_cut for loss in dropped) else ""
+        before = "This cluster no longer has what lies before its log start; " if any(loss.front for loss in dropped) else ""
+        raise KmirrorError(f"the old source would drop {_count(dropped)}. {behind}{before}--dry-run lists them, --force drops them")
+
     async def _drain(self, there: AdminClient, rows: list[MirrorPartitionDescription], topics: list[str]) -> None:
         if all(row.state in ENDED for row in rows):
             self._say(1, "is done")
@@ -122,7 +155,8 @@ class Reversal:
             self._say(1, f"until mirror {self._mirror} has everything of {topic_list(topics)}")
             await check_source_cluster(self._here, there, self._mirror)
             with progress_bar("draining") as progress:
-                await MirrorWaiter(self._here, self._mirror, topics, self._deadline, progress).until_drained(there)
+                waiter = MirrorWaiter(self._here, self._mirror, topics, self._deadline, progress)
+                await waiter.until_drained(there, without=WITHOUT_SOURCE)
 
     async def _fail_over(self, rows: list[MirrorPartitionDescription]) -> None:
         running = sorted({row.topic for row in rows if row.state not in ENDED})
@@ -151,16 +185,10 @@ class Reversal:
         except NoBrokerError as error:
             text = f"the topics are failed over; the old source cannot be asked ({error}): give the same command again when it is back"
             raise NotFinishedError(text) from error
-        dropped = [loss for loss in self._losses if loss.record_count]
-        if not dropped:
-            self._say(4, "the old source has no records to drop")
-        elif self._options.force:
-            self._say(4, f"the old source drops {_count(dropped)}")
-        else:
-            raise KmirrorError(
-                f"the old source would drop {_count(dropped)}. They were written to it and not mirrored; "
-                "--dry-run lists them, --force drops them"
-            )
+        dropped = [loss for loss in self._losses if loss.dropped_count or loss.unknown is not None]
+        if not self._options.force:
+            self._refuse_losses(dropped)
+        self._say(4, f"the old source drops {_count(dropped)}" if dropped else "the old source has no records to drop")
         return mirrored
 
     async def _rows_there(self, there: AdminClient) -> list[MirrorPartitionDescription]:
@@ -268,12 +296,13 @@ class Reversal:
             ends = await source_ends(there, rows)
         except NoBrokerError as error:
             rows_there, ends = [], {}
-            print(f"the source cannot be asked: {error}", file=sys.stderr)
+            print(f"the source cannot be asked: {error}. {WITHOUT_SOURCE}", file=sys.stderr)
         mirrored = {row.topic for row in rows_there if row.state not in ENDED}
         here = {TopicPartition(row.topic, row.partition): row.destination_offset for row in rows}
         missing = sum(end.missing(here.get(name, 0)) for name, end in ends.items())
         lacking = f"mirror {self._mirror} lacks {missing} offset(s)" if ends else "it is not known how much the mirror lacks"
-        here_losses = await mirrors_dry_run.failover_loss(self._here, names) if running else []
+        told = {TopicPartition(row.topic, row.partition): last_known_lag(row) for row in rows}
+        here_losses = await mirrors_dry_run.failover_loss(self._here, names, ends, told) if running else []
         if self._options.force or not running:
             self._say(1, "is left out (--force)" if running else "is done")
         else:
@@ -282,7 +311,8 @@ class Reversal:
         self._say(2, f"{len(running)} topic(s): {topic_list(running)}" if running else "is done")
         self._say(3, f"until {len(rows)} partition(s) are {STOPPED}")
         self._losses = await self._losses_there(there, set(topics) - mirrored, running, here_losses) if ends else []
-        dropped = [loss for loss in self._losses if loss.record_count]
+        await explain_fronts(self._clients, self._losses, there, self._here)
+        dropped = [loss for loss in self._losses if loss.dropped_count or loss.unknown is not None]
         consequence = "" if self._options.force or not dropped else ", so it would stop here"
         self._say(
             4, f"the old source drops {_count(dropped)}{consequence}" if ends else "it is not known which records the old source would drop"
@@ -297,7 +327,7 @@ class Reversal:
             return
         for title, losses in (("this cluster", here_losses), ("the old source", self._losses)):
             if losses:
-                print(f"what {title} drops:\n{loss_text(losses)}")
+                print(f"what {title} drops:\n{loss_text(losses)}\n{total_text(losses)}")
 
     async def _losses_there(
         self, there: AdminClient, topics: set[str], running: list[str], here_losses: list[DroppedRecords]
@@ -313,7 +343,7 @@ class Reversal:
         if self._options.force:
             cuts = {loss.topic_partition: loss.cut_offset for loss in here_losses}
             return found + await mirrors_dry_run.divergence_loss(there, self._here, waiting, up_to=cuts)
-        return found + await mirrors_dry_run.failover_loss(there, waiting)
+        return found + await mirrors_dry_run.drained_loss(there, self._here, waiting)
 
 
 async def _partitions(admin: AdminClient, topics: Iterable[str]) -> set[TopicPartition]:
@@ -332,6 +362,15 @@ def _is_loopback(host: str) -> bool:
 def _count(losses: list[DroppedRecords]) -> str:
     if not losses:
         return "nothing"
-    where = ", ".join(f"{loss.topic_partition} from offset {loss.cut_offset}" for loss in losses[:3])
+    where = ", ".join(f"{loss.topic_partition} {_where(loss)}" for loss in losses[:3])
     more = f" and {len(losses) - 3} more" if len(losses) > 3 else ""
-    return f"{sum(loss.record_count for loss in losses)} record(s): {where}{more}"
+    unknown = " and what is not known" if any(loss.unknown is not None for loss in losses) else ""
+    return f"{sum(loss.dropped_count for loss in losses)} record(s){unknown}: {where}{more}"
+
+
+def _where(loss: DroppedRecords) -> str:
+    if loss.unknown is not None:
+        return f"({loss.unknown})"
+    why = "" if loss.front_reason is None else f" ({loss.front_reason})"
+    parts = [f"before offset {loss.front.offsets.end}{why}"] if loss.front is not None else []
+    return " and ".join([*parts, f"from offset {loss.cut_offset}"] if loss.is_cut else parts)

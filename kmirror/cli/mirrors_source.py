@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from kmirror.admin.admin_client import READ_COMMITTED, AdminClient
+from kmirror.admin.admin_client import EARLIEST_TIMESTAMP, READ_COMMITTED, AdminClient
 from kmirror.admin.admin_requests import NoBrokerError
 from kmirror.admin.results import MirrorDescription, MirrorPartitionDescription
 from kmirror.cli.mirrors_clients import SHORT_TIMEOUT_MS, MirrorClients
@@ -27,11 +27,12 @@ FETCH_SIZE_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SourceEnd:
-    """The ends of one partition at the source, and the mirror's lag in time."""
+    """Where one partition ends and begins at the source, and the mirror's lag in time."""
 
     high_watermark: int
     last_stable_offset: int
     time_lag_ms: int | None = None
+    log_start_offset: int | None = None
 
     def missing(self, destination_offset: int) -> int:
         """Returns how many offsets the mirror lacks."""
@@ -56,12 +57,13 @@ async def source_ends(
         return {}
     stable = await source.list_offsets(wanted, isolation_level=READ_COMMITTED)
     latest = await source.list_offsets(wanted)
+    starts = await source.list_offsets(wanted, timestamp=EARLIEST_TIMESTAMP)
     found = {}
     for name in sorted(wanted):
         lag_ms = None
         if now_ms is not None and ends.get(name, -1) >= 0:
             lag_ms = await _time_lag_ms(source, name, ends[name], latest[name], now_ms)
-        found[name] = SourceEnd(latest[name], stable[name], lag_ms)
+        found[name] = SourceEnd(latest[name], stable[name], lag_ms, starts[name])
     return found
 
 

@@ -58,6 +58,27 @@ def matching(pattern: str, topics: Iterable[str]) -> list[str]:
     return found
 
 
+PLATFORM_PREFIX = "__"
+"""Begins the names of topics that a platform keeps for itself: Kafka's, and canaries of services."""
+
+
+def matching_at_source(pattern: str, topics: Iterable[str]) -> list[str]:
+    """Returns the source's topics that match, without those of its platform, which are named in a
+    warning; a pattern that begins with `__` means them.
+    """
+    found = matching(pattern, topics)
+    if pattern.startswith(PLATFORM_PREFIX):
+        return found
+    kept = [topic for topic in found if not topic.startswith(PLATFORM_PREFIX)]
+    left = [topic for topic in found if topic.startswith(PLATFORM_PREFIX)]
+    if left:
+        more = f" and {len(left) - MAX_NAMED} more" if len(left) > MAX_NAMED else ""
+        warn(f"left out: {', '.join(left[:MAX_NAMED])}{more}: a pattern that begins with {PLATFORM_PREFIX} adds such topics")
+    if not kept:
+        raise KmirrorError(f"No topics matching pattern '{pattern}' found")
+    return kept
+
+
 def settle(action: str, result: TopicResults, *, may_be_idle: bool = False) -> list[str]:
     """Returns the topics that were changed; raises KmirrorError that names the failed ones.
 
@@ -81,6 +102,8 @@ def _reason(error: ApiException) -> str:
     B11: a topic has an error code but no message, and INVALID_REQUEST's own message speaks of
     malformed requests.
     """
+    if error.error is Errors.TOPIC_AUTHORIZATION_FAILED:
+        return f"{error.message} The user needs Read on the topic"
     return "its state does not allow it, see --describe" if error.error is Errors.INVALID_REQUEST else error.message
 
 

@@ -36,6 +36,7 @@ import msgspec
 from kmirror.admin.admin_client import EARLIEST_TIMESTAMP, AdminClient
 from kmirror.admin.results import ConfigResourceType, MirrorPartitionDescription
 from kmirror.cli.mirrors_clients import MirrorClients
+from kmirror.cli.mirrors_fronts import deletion_of
 from kmirror.cli.mirrors_leaderless import is_leaderless, topics_without_leader, with_leaderless
 from kmirror.cli.mirrors_source import another_cluster
 from kmirror.cli.mirrors_tables import in_order
@@ -183,11 +184,7 @@ class RunState:
 
     async def deletion(self, admin: AdminClient, topic: str) -> Deletion:
         """Returns what a cluster deletes the topic's records by, as far as it may be seen."""
-        configs = await self.configs(admin, topic)
-        if configs is None:
-            return Deletion()
-        retention_ms, policy = configs.get("retention.ms"), configs.get("cleanup.policy")
-        return Deletion(None if retention_ms is None else int(retention_ms), None if policy is None else policy.split(","))
+        return deletion_of(await self.configs(admin, topic))
 
 
 class PartitionChecker:

@@ -89,10 +89,10 @@ class MirrorWaiter:
                 missing.append(f"{wanted - len(rows)} of {wanted} partition(s) are not reported")
             await self._deadline.pause(problem or _names(missing) or f"no partition of mirror {self._mirror_name} is reported")
 
-    async def until_drained(self, source: AdminClient) -> dict[TopicPartition, SourceEnd]:
+    async def until_drained(self, source: AdminClient, *, without: str = "") -> dict[TopicPartition, SourceEnd]:
         """Wait until the mirror has all that the source has decided, and the source is idle.
 
-        Returns the source's ends.
+        Returns the source's ends. `without` says how to go on if the source stays away.
         """
         before: dict[TopicPartition, int] = {}
         initial = 0
@@ -102,6 +102,7 @@ class MirrorWaiter:
             ends: dict[TopicPartition, SourceEnd] = {}
             if problem is None:
                 ends, problem = await _ends(source, rows)
+                problem = f"{problem}. {without}" if problem is not None and without else problem
             behind = {_name(row): _behind(row, ends) for row in rows}
             _refuse_what_does_not_move(rows, behind if problem is None else {})
             lag = sum(behind.values())

@@ -23,7 +23,7 @@ from typing import Any, TextIO
 from kmirror.admin.results import DescribeMirrorsOptions, MirrorDescription
 from kmirror.cli.mirrors_clients import SHORT_TIMEOUT_MS, MirrorClients
 from kmirror.cli.mirrors_source import SourceEnds, verbose_ends
-from kmirror.cli.mirrors_tables import describe_rows, describe_table, in_order, notes
+from kmirror.cli.mirrors_tables import describe_rows, describe_table, in_order, notes, silent_for_ms
 from kmirror.cli.mirrors_topics import of_topics
 from kmirror.cli.mirrors_wait import MIRRORING, answered
 
@@ -62,7 +62,8 @@ class MirrorWatch:
         if self._as_json:
             self._print(json.dumps({"timestampMs": now_ms, "partitions": rows}))
         elif self._is_terminal:
-            self._print(f"{CLEAR}{_time(now_ms)}  {headline(rows)}\n{self._table(mirrors, ends)}")
+            first = f"{_time(now_ms)}  {headline(rows)}{silent_sources(mirrors)}"
+            self._print(f"{CLEAR}{first[: self._size().columns]}\n{self._table(mirrors, ends)}")
         else:
             for row in rows:
                 if _shown(row) != _shown(self._before.get(_key(row), {})):
@@ -90,14 +91,16 @@ class MirrorWatch:
     def _table(self, mirrors: list[MirrorDescription], ends: SourceEnds | None) -> str:
         """Returns as much of the table as fits now.
 
-        A row that the terminal wraps counts as several lines.
+        Names are cut to the terminal's width. A row that it wraps all the same counts as several
+        lines.
         """
         size = self._size()
-        table = describe_table(mirrors, ends, is_narrow=True)
+        table = describe_table(mirrors, ends, columns=size.columns, is_narrow=True)
         lines_per_row = math.ceil(len(table.splitlines()[0]) / size.columns)
         shown, left_out = worst(mirrors, (size.lines - OTHER_LINES) // lines_per_row - 1)
         if left_out:
-            return f"{describe_table(shown, ends, is_narrow=True)}\n... and {left_out} more"
+            fitted = describe_table(shown, ends, columns=size.columns, is_narrow=True)
+            return f"{fitted}\n... and {left_out} more"
         room = (size.lines - OTHER_LINES) - len(table.splitlines()) * lines_per_row
         return "\n".join([table, *(line[: size.columns] for line in notes(mirrors)[: max(room, 0)])])
 
@@ -156,6 +159,16 @@ def headline(rows: list[dict[str, Any]]) -> str:
     rate = sum(row["ratePerSecond"] or 0 for row in rows)
     known = f"lag {lag}" if not unknown else f"lag {lag}, not known of {unknown}"
     return f"{len(rows)} partition(s): {counted or 'none'}; {known}; {rate:.1f} offsets/s"
+
+
+def silent_sources(mirrors: list[MirrorDescription]) -> str:
+    """`; the source of m is silent for 42 s`, of each mirror whose source does not answer."""
+    silent: dict[str, int] = {}
+    for mirror in mirrors:
+        ages = [age for row in mirror.partitions if (age := silent_for_ms(row)) is not None]
+        if ages:
+            silent[mirror.mirror_name] = max(ages) // 1000
+    return "".join(f"; the source of {name} is silent for {seconds} s" for name, seconds in sorted(silent.items()))
 
 
 def _key(row: dict[str, Any]) -> Key:

@@ -145,7 +145,8 @@ def test_a_source_that_goes_away_and_comes_back_with_another_topic(tmp_path: pat
         assert len(tool("--describe")[0].splitlines()) == 2, "what moves has no notes"
         a.stop_node()
         wait_for("an unknown lag", lambda: partitions_of(b.bootstrap_servers, "m")[0].lag == -1 or None)
-        header, row, empty, note = tool("--describe")[0].splitlines()
+        header, row, empty, note, front = tool("--describe")[0].splitlines()
+        assert front.startswith("m: the source was not looked at") and "onnection refused" in front
         assert row.split()[3:] == ["20", "20", "-", "MIRRORING"] and empty == ""
         assert re.fullmatch(r"m: t-0 MIRRORING: .+; lag 0, as of \d+ s ago", note), note
         (shown,) = json.loads(tool("--describe", "--json")[0])

@@ -8,6 +8,7 @@ import random
 
 import pytest
 from support.mirrors.mirror_harness import (
+    call,
     create_mirror,
     create_topic,
     kafka_mirrors,
@@ -17,10 +18,13 @@ from support.mirrors.mirror_harness import (
     random_transactions,
     rewrite_folder,
     wait_caught_up,
+    wait_for,
     wait_state,
 )
 from support.mirrors.mirror_pair import Pair, Run, assert_equal_everywhere, commit, mirrored_topic, values_on
 
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.embedded import EmbeddedCluster
 from kmirror.record.record_batch import iter_batches
 
 
@@ -131,3 +135,42 @@ def test_dry_runs_of_alter_and_delete(pair: Pair, run: Run, tmp_path: pathlib.Pa
     assert first.endswith("a failback of the source would drop its whole log, all 30 offsets")
     assert second == "no last mirror epoch is stored", "nothing was ever mirrored of it"
     assert "fixed" in kafka_mirrors(b.bootstrap_servers, "--list")
+
+
+@pytest.mark.parametrize("way", ["add", "reverse"])
+def test_what_the_new_source_deleted_at_its_front_was_nothing_to_the_failback(one_and_one: Pair, run: Run, way: str) -> None:
+    """A mirror follows its source's log start: 12 records at the old source went, of which the dry
+    run said "nothing would be dropped".
+    """
+    a, b = one_and_one
+    create_topic(a.bootstrap_servers, "t")
+    produce(a.bootstrap_servers, "t", numbered("a", 30))
+    create_mirror(b.bootstrap_servers, "m", a.bootstrap_servers)
+    kafka_mirrors(b.bootstrap_servers, "--add", "--mirror", "m", "--topic", "t", "--wait")
+    wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "m")
+    kafka_mirrors(b.bootstrap_servers, "--remove", "--mirror", "m", "--topic", "t", "--wait")
+    call(b.bootstrap_servers, lambda admin: admin.delete_records({TopicPartition("t", 0): 12}))
+    code, out, _ = run(b, "--verify", "--mirror", "m")
+    assert code == 1 and "12 record(s) at offsets 0 to 11 are only at the source (DeleteRecords at the mirror" in out
+    _, out, _ = run(b, "--remove", "--mirror", "m", "--topic", "t", "--dry-run")
+    assert "offsets 0 to 11 are only at the source" in out and "nothing would be dropped" not in out
+    assert log_start(a) == 0
+    if way == "add":
+        create_mirror(a.bootstrap_servers, "m", b.bootstrap_servers)
+        given = a, ("--add", "--mirror", "m", "--topic", "t")
+        (loss,) = json.loads(run(a, *given[1], "--dry-run", "--json")[1])
+    else:
+        given = b, ("--reverse", "--mirror", "m", "--force")
+        code, _, err = run(b, "--reverse", "--mirror", "m")
+        assert code == 1 and "would drop 12 record(s): t-0 before offset 12" in err
+        (loss,) = json.loads(run(*given[:1], *given[1], "--dry-run", "--json")[1])["dropped"]
+    assert (loss["droppedRecords"], loss["frontRecords"], loss["frontEndOffset"]) == (12, 12, 12)
+    assert log_start(a) == 0, "it only looked"
+    code, out, err = run(*given[:1], *given[1])
+    assert code == 0, out + err
+    wait_for("the front to go", lambda: log_start(a) == 12)
+
+
+def log_start(cluster: EmbeddedCluster) -> int:
+    names = [TopicPartition("t", 0)]
+    return call(cluster.bootstrap_servers, lambda admin: admin.list_offsets(names, timestamp=-2))[names[0]]

@@ -51,7 +51,7 @@ class Cluster:
         raise ApiException(Errors.UNSUPPORTED_VERSION)
 
     async def describe_topics(self, names: Iterable[str]) -> dict[str, Any]:
-        return {name: SimpleNamespace(topic_id=Uuid.ZERO) for name in names}
+        return {name: SimpleNamespace(topic_id=Uuid.ZERO, partitions=[0]) for name in names}
 
     async def describe_configs(self, *_: object) -> list[Any]:
         return []

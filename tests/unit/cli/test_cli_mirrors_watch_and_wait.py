@@ -89,7 +89,7 @@ def test_a_terminal_that_is_too_small_shows_the_worst() -> None:
 
 
 def test_on_a_narrow_terminal_wrapped_rows_pushed_the_headline_out_of_it() -> None:
-    out, sizes = Terminal(), [(80, 9), (40, 9)]
+    out, sizes = Terminal(), [(80, 9), (30, 9)]
     watch = MirrorWatch(out, as_json=False, size=lambda: os.terminal_size(sizes[0]))
     watch.looked(0, mirror(*[row(10, partition=number) for number in range(9)]), None)
     del sizes[0]
