@@ -144,7 +144,7 @@ def build_parser() -> MirrorsParser:
         refusal="takes a number from 1 to 32767 and can be used with --add and --reverse only",
     )
     parser.flag("json", "Output in JSON format.")
-    parser.flag("help", "Print usage information.")
+    parser.flag("help", "Print usage information (also -h).")
     parser.flag("version", "Display Kafka version.")
     return parser
 
@@ -157,7 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(given: list[str]) -> int:
     parser = build_parser()
-    if not given or "--help" in given:
+    if not given or "--help" in given or "-h" in given:
         sys.stdout.write(parser.format_help())
         return 0 if given else 1
     try:
@@ -167,7 +167,7 @@ def _run(given: list[str]) -> int:
             return 0
         action = parser.check(options)
     except UsageError as error:
-        sys.stderr.write(f"{error}\n\n{parser.format_help()}")
+        print(f"{error}{parser.nearest(given)} (kafka-mirrors --help lists the options)", file=sys.stderr)
         return 1
     if action == "from-mm2":
         from kmirror.cli.mirrors_from_mm2 import run_from_mm2

@@ -9,7 +9,8 @@ broken into lines by the caller, as the KIP prints them.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -117,6 +118,18 @@ class MirrorsParser(argparse.ArgumentParser):
         for name, option in sorted(self._options.items()):
             rows.append(two_columns(f"--{name} {option.argument}".rstrip(), option.text.replace("\n", "\n  ").split("\n")))
         return "\n".join([self.description or "", *rows, "", f"{self.epilog}\n"])
+
+    def nearest(self, given: Sequence[str]) -> str:
+        """Returns `; did you mean --topic?` for words that are nearly options, else nothing."""
+        known = [f"--{name}" for name in self._options]
+        meant = []
+        for word in given:
+            name = word.partition("=")[0]
+            if not name.startswith("-") or name in known:
+                continue
+            found = get_close_matches(f"--{name.lstrip('-').replace('_', '-')}", known, n=1, cutoff=0.6)
+            meant += [one for one in found if one not in meant]
+        return f"; did you mean {' and '.join(meant)}?" if meant else ""
 
     # --- checks
     # -------------------------------------------------------------------------------------------------------

@@ -133,7 +133,8 @@ async def epochs_under_another_name(admin: AdminClient, source: AdminClient, mir
         shown = sorted(held if topics is None else held & topics)
         if shown:
             text = f"the source knows last mirror epochs of {topic_list(shown)} under the mirror name {name}, not {mirror_name}"
-            warnings.append(f"{text}: with this name a failback starts from scratch")
+            what = "keeps what is identical to the source's log from its beginning on, and drops the rest"
+            warnings.append(f"{text}: with this name none is found, and a failback {what} (--add --dry-run shows it)")
     return warnings
 
 

@@ -108,8 +108,13 @@ class AsyncioRuntime:
             await self._loop.sock_connect(sock, address)
             connected = sock.getsockname() != sock.getpeername()
             if not connected:  # TCP lets a socket connect to itself on an ephemeral port where nobody listens
-                raise ConnectionRefusedError(f"{address[0]} port {address[1]} has no listener")
+                raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
             return sock
+        except OSError as error:
+            if error.errno is None:
+                raise
+            # asyncio's text is "Connect call failed"; people search for the system's
+            raise OSError(error.errno, os.strerror(error.errno)) from error
         finally:
             if not connected:
                 sock.close()

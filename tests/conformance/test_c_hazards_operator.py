@@ -96,12 +96,13 @@ def test_c8_a_failback_under_another_name_is_warned_about(
     config = properties(tmp_path, b)
     code, out, err = tool(a, "--create", "--mirror", "north", "--mirror-config", config)
     assert (code, out) == (0, "Created mirror north\n")
-    assert "knows last mirror epochs of [t] under the mirror name south, not north: with this name a failback starts from scratch" in err
+    assert "knows last mirror epochs of [t] under the mirror name south, not north: with this name none is found" in err
+    assert "keeps what is identical to the source's log from its beginning on, and drops the rest" in err
     create_topic(b.bootstrap_servers, "v")
     assert "last mirror epochs" not in tool(a, "--add", "--mirror", "north", "--topic", "v", "--wait")[2]
     code, out, err = tool(a, "--create", "--mirror", "south", "--mirror-config", config)
     assert (code, out, err) == (0, "Created mirror south\n", "")
-    documented("Failback works under the mirror's own name only")
+    documented("Last mirror epochs are found under the mirror's own name only", "drops the rest")
 
 
 @pytest.mark.item("B17")

@@ -12,7 +12,9 @@ from kmirror.cli.mirrors import build_parser, main
 from kmirror.cli.mirrors_dry_run import DroppedRecords
 from kmirror.cli.mirrors_dry_run_text import loss_json, loss_text
 from kmirror.cli.mirrors_tables import describe_json, list_table, topic_list
+from kmirror.cli.mirrors_topics import matching_at_source
 from kmirror.cli.tool_options import UsageError
+from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.logs.log_alignment import AlignmentHeader
 
@@ -84,6 +86,39 @@ def test_ctrl_c_did_not_say_what_becomes_of_what_was_begun(
     assert capsys.readouterr() == ("", text)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ("--list --tpic x", "unrecognized arguments: --tpic x; did you mean --topic?"),
+        ("--lst", "unrecognized arguments: --lst; did you mean --list?"),
+        ("--add --mirror m --topic t --mirror_config f", "; did you mean --mirror-config?"),
+        ("-list", "; did you mean --list?"),
+        ("--list --qqqq", "unrecognized arguments: --qqqq (kafka-mirrors --help"),
+        ("--pause --mirror m --topic=", "--topic must be specified when pausing mirror topic(s)"),
+    ],
+)
+def test_what_was_wrong_stood_above_a_screen_of_help(arguments: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--bootstrap-server", "a:1", *arguments.split()]) == 1
+    (said,) = capsys.readouterr().err.splitlines()
+    assert line in said and said.endswith("(kafka-mirrors --help lists the options)")
+
+
+def test_h_is_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["-h"]) == 0
+    assert capsys.readouterr().out.startswith("This tool helps")
+
+
+def test_a_pattern_took_the_topics_of_the_platform(capsys: pytest.CaptureFixture[str]) -> None:
+    topics = ["a", "__canary", "__strimzi_store", "b__c"]
+    assert matching_at_source(".*", topics) == ["a", "b__c"]
+    said = "Warning: left out: __canary, __strimzi_store: a pattern that begins with __ adds such topics\n"
+    assert capsys.readouterr().err == said
+    assert matching_at_source("__can.*", topics) == ["__canary"] and not capsys.readouterr().err
+    assert matching_at_source("__canary", topics) == ["__canary"]
+    with pytest.raises(KmirrorError, match="No topics matching"):
+        matching_at_source("(__can.*|x)", topics)
+
+
 def test_every_option_is_in_the_help() -> None:
     parser = build_parser()
     shown = parser.format_help()
@@ -124,8 +159,12 @@ def test_describe_json_has_the_references_names() -> None:
 
 
 def test_long_names_lose_their_beginning() -> None:
-    row = list_table([MirrorListing("a" * 20 + "b" * 20, "x:1", "", 0)]).splitlines()[1]
-    assert row.startswith("..." + "a" * 7 + "b" * 20 + " ")
+    """Only on a terminal that is too narrow for them; a script got cut names before."""
+    listed = [MirrorListing("a" * 40 + "b" * 20, "x:1", "", 0)]
+    assert list_table(listed).splitlines()[1].startswith("a" * 40 + "b" * 20 + " 0 ")
+    narrow = list_table(listed, 80).splitlines()
+    assert narrow[1].startswith("..." + "a" * 22 + "b" * 20 + " 0 ") and max(map(len, narrow)) == 80
+    assert list_table(listed, 250) == list_table(listed)
 
 
 def test_topic_list_is_sorted() -> None:
