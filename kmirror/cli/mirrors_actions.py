@@ -24,7 +24,7 @@ from kmirror.cli import mirrors_dry_run
 from kmirror.cli.mirrors_clients import BOOTSTRAP_SERVERS, SHORT_TIMEOUT_MS, MirrorClients
 from kmirror.cli.mirrors_configs import source_defaults
 from kmirror.cli.mirrors_dry_run_text import loss_json, loss_text
-from kmirror.cli.mirrors_fronts import explain_fronts, fronts_of
+from kmirror.cli.mirrors_fronts import compare_retention, explain_fronts, fronts_of, missing_fronts
 from kmirror.cli.mirrors_leaderless import topics_without_leader, with_leaderless
 from kmirror.cli.mirrors_list import health_lines, health_of
 from kmirror.cli.mirrors_losses import DroppedRecords, last_known_lag, total_text
@@ -270,6 +270,8 @@ class MirrorCommand:
         if ends:
             source = await self._clients.source(self._mirror, timeout_ms=SHORT_TIMEOUT_MS)
             await explain_fronts(self._clients, losses, self._admin, source)
+            await compare_retention(losses, self._admin, source)
+        losses += [mirrors_dry_run.not_here(name, ends[name]) for name in unseen(ends, rows)]
         self._print_losses(losses)
 
     async def _rows_to_remove(self) -> list[MirrorPartitionDescription]:
@@ -298,6 +300,10 @@ class MirrorCommand:
             if problem is None
             else f"the source does not report its end offsets: {problem}"
         )
+        fronts = await missing_fronts(self._admin, ends, [TopicPartition(row.topic, row.partition) for row in rows])
+        if fronts:
+            count = sum(offsets.end - offsets.start for offsets in fronts.values())
+            rest += f"; {count} offset(s) before the log starts here are only at the source"
         self._done(f"All {len(rows)} partition(s) are {STOPPED}; {rest}", "remove", topics, partitions=partitions)
 
     async def do_add(self) -> None:

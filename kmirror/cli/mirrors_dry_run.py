@@ -81,6 +81,12 @@ def _look_at_source(loss: DroppedRecords, bounds: Bounds, end: SourceEnd) -> Non
             loss.only_at_source = OffsetRange(end.log_start_offset, min(bounds.start_offset, end.high_watermark))
 
 
+def not_here(name: TopicPartition, end: SourceEnd) -> DroppedRecords:
+    """Returns the loss of a partition that no broker of the mirror reports."""
+    text = f"it is not there, or has no leader: {end.high_watermark} offset(s) of the source may not be mirrored"
+    return DroppedRecords(name, text, 0, 0, not_mirrored=end.high_watermark, unknown=text)
+
+
 async def _failover_loss(admin: AdminClient, topic_partition: TopicPartition, bounds: Bounds, last_stable_offset: int) -> DroppedRecords:
     end_offset = bounds.end_offset
     if last_stable_offset == end_offset:
@@ -260,6 +266,9 @@ def _front_of(loss: DroppedRecords, log: MirrorLogView, there: OffsetRange, limi
     if front is None or limits is None or not limits.refuses(topic, front.record_count, has_equal=True):
         return loss
     text = f"the source begins at {there.start}, so {front.record_count} record(s) of it would go at the front"
+    if not limits.is_known:
+        loss.reason += "; mirror.max.truncation.records may not be seen, and may make it FAILED instead"
+        return loss
     kept = DroppedRecords(loss.topic_partition, f"{text}: {KEEPS}", loss.log_end_offset, loss.log_end_offset)
     kept.log_start_offset, kept.source = log.log_start_offset, there
     return kept
@@ -401,6 +410,7 @@ def deletion_loss(
     result = []
     for row in described:
         name = TopicPartition(row.topic, row.partition)
+        later = False
         if row.state != STOPPED:
             reason = f"it is {row.state}, so the mirror is not deleted"
         elif row.last_mirror_epoch == NO_EPOCH:
@@ -412,7 +422,10 @@ def deletion_loss(
             instead = "kmirror at the source then compares both logs and drops only what differs"
             by_the_kip = "by the KIP alone a failback of the source would drop its whole log"
             reason = f"{forgotten}: {instead}; {by_the_kip}{there}"
-        result.append(nothing_dropped(row, reason))
+            later = True
+        loss = nothing_dropped(row, reason)
+        loss.drops_later = later
+        result.append(loss)
     return result
 
 

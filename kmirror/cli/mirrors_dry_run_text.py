@@ -32,6 +32,8 @@ def _lines(loss: DroppedRecords) -> Iterator[str]:
         yield f"  {loss.not_mirrored} offset(s) of the source are not mirrored"
     if loss.only_at_source is not None:
         yield f"  {loss.only_at_source} are only at the source: this log begins later{_why(loss)}"
+    if loss.own_retention is not None:
+        yield f"  after the failover, this cluster deletes by its own configs: {loss.own_retention}"
     if loss.last_known_lag is not None:
         yield f"  what the source has beyond this is not known: {loss.last_known_lag}"
     for group in loss.groups:
@@ -134,6 +136,7 @@ def _front_facts(loss: DroppedRecords) -> dict[str, Any]:
         "frontEndOffset": None if front is None else front.offsets.end,
         "onlyAtSource": None if lacking is None else {"startOffset": lacking.start, "endOffset": lacking.end},
         "frontReason": loss.front_reason,
+        "ownRetention": loss.own_retention,
         "unknown": loss.unknown,
         "lastKnownLag": None if last is None else last.lag,
         "lagAgeMs": None if last is None else last.age_ms,

@@ -15,7 +15,7 @@ from kmirror.cli.mirrors_clients import MirrorClients
 from kmirror.cli.mirrors_front_facts import Fronts, OneSided
 from kmirror.cli.mirrors_leaderless import is_leaderless
 from kmirror.cli.mirrors_losses import DroppedRecords, OffsetRange
-from kmirror.cli.mirrors_source import another_cluster
+from kmirror.cli.mirrors_source import SourceEnd, another_cluster
 from kmirror.cli.mirrors_wait import STOPPED
 from kmirror.cli.user_errors import one_line
 from kmirror.common.errors import ApiException, KmirrorError
@@ -75,13 +75,13 @@ async def why_front_is_gone(
     try:
         data = await has.fetch_records(name, offsets.end - 1, max_bytes=ONE_BATCH_BYTES)
         last = next((batch for batch in iter_batches(data) if batch.last_offset >= offsets.end - 1), None)
-        entries = await lacks.describe_configs(ConfigResourceType.TOPIC, name.topic)
+        configs = await _configs(lacks, name.topic)
     except ApiException as error:
         return f"why is not known: {error.message}"
     if last is None:
         return "why is not known"
     scan = FrontScan(0, last.max_timestamp, last.base_offset < offsets.end < last.next_offset)
-    return why_gone(scan, deletion_of({entry.name: entry.value or "" for entry in entries}), where, now_ms)
+    return why_gone(scan, deletion_of(configs), where, now_ms)
 
 
 def deletion_of(configs: Mapping[str, str] | None) -> Deletion:
@@ -90,6 +90,56 @@ def deletion_of(configs: Mapping[str, str] | None) -> Deletion:
         return Deletion()
     retention_ms, policy = configs.get("retention.ms"), configs.get("cleanup.policy")
     return Deletion(None if not retention_ms else int(retention_ms), None if policy is None else policy.split(","))
+
+
+async def missing_fronts(
+    admin: AdminClient, ends: Mapping[TopicPartition, SourceEnd], names: Iterable[TopicPartition]
+) -> dict[TopicPartition, OffsetRange]:
+    """Returns what the source has before this cluster's log starts, of those of `names` that it has."""
+    there = {name: ends[name].log_start_offset for name in names if name in ends}
+    here = await admin.list_offsets(list(there), timestamp=EARLIEST_TIMESTAMP) if there else {}
+    return {name: OffsetRange(start, here[name]) for name, start in there.items() if start is not None and start < here[name]}
+
+
+RETENTION_CONFIGS = ("retention.ms", "retention.bytes")
+UNLIMITED = -1
+
+
+async def compare_retention(losses: Iterable[DroppedRecords], admin: AdminClient, source: AdminClient) -> None:
+    """Adds to each loss of a failover what this cluster will delete by, where that is less than the
+    source keeps: from the failover on, its own configs are in force.
+    """
+    told: dict[str, str | None] = {}
+    for loss in losses:
+        topic = loss.topic_partition.topic
+        if topic not in told:
+            told[topic] = await _shorter_retention(admin, source, topic)
+        loss.own_retention = told[topic]
+
+
+async def _shorter_retention(admin: AdminClient, source: AdminClient, topic: str) -> str | None:
+    try:
+        here, there = await _configs(admin, topic), await _configs(source, topic)
+    except ApiException as error:
+        return f"whether they keep less than the source's is not known: {error.message}"
+    found = [
+        f"{name}={here[name]} (source: {there[name]})"
+        for name in RETENTION_CONFIGS
+        if here.get(name) and there.get(name) and _keeps_less(int(here[name]), int(there[name]))
+    ]
+    policies = [configs.get("cleanup.policy", "") for configs in (here, there)]
+    if set(policies[0].split(",")) - set(policies[1].split(",")):
+        found.append(f"cleanup.policy={policies[0]} (source: {policies[1]})")
+    return ", ".join(found) or None
+
+
+async def _configs(admin: AdminClient, topic: str) -> dict[str, str]:
+    entries = await admin.describe_configs(ConfigResourceType.TOPIC, topic)
+    return {entry.name: entry.value or "" for entry in entries}
+
+
+def _keeps_less(here: int, there: int) -> bool:
+    return here != UNLIMITED and (there == UNLIMITED or here < there)
 
 
 async def explain_fronts(clients: MirrorClients, losses: Iterable[DroppedRecords], admin: AdminClient, source: AdminClient) -> None:

@@ -77,6 +77,10 @@ class DroppedRecords:
     """Failover: what the source has before this log's start."""
     unknown: str | None = None
     """Why it is not known what would be dropped."""
+    drops_later: bool = False
+    """The action drops nothing, but what it changes may make a later failback drop records."""
+    own_retention: str | None = None
+    """Failover: what this cluster deletes by afterwards, and sooner than the source does."""
     waits: bool = False
     """Nothing is dropped until the partition goes on; only what goes then is unknown."""
     front_reason: str | None = None
@@ -104,6 +108,7 @@ class DroppedRecords:
         """Whether both logs were looked at, and neither loses anything by this."""
         is_open = self.unknown is not None or self.last_known_lag is not None
         is_lacking = bool(self.not_mirrored) or self.only_at_source is not None
+        is_lacking = is_lacking or self.drops_later or self.own_retention is not None
         return not (self.is_cut or self.front is not None or is_open or is_lacking)
 
     def look_at_front(self, headers: Iterable[AlignmentHeader], log_start_offset: int, source: OffsetRange) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from kmirror.admin.admin_client import AdminClient
 from kmirror.admin.admin_requests import NoBrokerError
-from kmirror.admin.results import ConfigOperation, ConfigResourceType, MirrorPartitionDescription
+from kmirror.admin.results import ConfigEntry, ConfigOperation, ConfigResourceType, MirrorPartitionDescription
 from kmirror.cli.mirrors_tables import topic_list
 from kmirror.cli.mirrors_topics import warn
 from kmirror.cli.mirrors_wait import FAILED, MIRRORING, PAUSED, PAUSING, STOPPED, NotFinishedError
@@ -34,6 +34,8 @@ class TruncationLimits:
 
     mirror_limit: int = DEFAULT_MAX_TRUNCATION_RECORDS
     of_topics: dict[str, int] = field(default_factory=dict)
+    is_known: bool = True
+    """Whether the limits could be seen; the defaults are assumed otherwise."""
 
     def of(self, topic: str) -> int:
         """Returns the limit that applies to a topic."""
@@ -49,24 +51,36 @@ class TruncationLimits:
 
 
 async def truncation_limits(admin: AdminClient, mirror_name: str, topics: Iterable[str]) -> TruncationLimits:
-    """Returns the destination's present limits; the defaults without permission to see them."""
+    """Returns the destination's present limits; the defaults without permission to see them.
+
+    A cluster whose topics have no such config, as one of the KIP's reference implementation, has no
+    limit: it drops whatever it is told to.
+    """
     limits = TruncationLimits()
     try:
         mirror = await _value(admin, ConfigResourceType.MIRROR, mirror_name)
         limits.mirror_limit = DEFAULT_MAX_TRUNCATION_RECORDS if mirror is None else int(mirror)
         for topic in sorted(topics):
-            value = await _value(admin, ConfigResourceType.TOPIC, topic)
-            if value is not None:
-                limits.of_topics[topic] = int(value)
+            entry = await _entry(admin, ConfigResourceType.TOPIC, topic)
+            if entry is None:
+                limits.of_topics[topic] = int(WITHOUT_LIMIT)
+            elif not entry.is_default and entry.value is not None:
+                limits.of_topics[topic] = int(entry.value)
     except ApiException as error:
         if error.error not in (Errors.TOPIC_AUTHORIZATION_FAILED, Errors.MIRROR_AUTHORIZATION_FAILED):
             raise
+        limits.is_known = False
     return limits
 
 
-async def _value(admin: AdminClient, kind: ConfigResourceType, name: str) -> str | None:
+async def _entry(admin: AdminClient, kind: ConfigResourceType, name: str) -> ConfigEntry | None:
     entries = await admin.describe_configs(kind, name)
-    return next((entry.value for entry in entries if entry.name == MIRROR_MAX_TRUNCATION_CONFIG and not entry.is_default), None)
+    return next((entry for entry in entries if entry.name == MIRROR_MAX_TRUNCATION_CONFIG), None)
+
+
+async def _value(admin: AdminClient, kind: ConfigResourceType, name: str) -> str | None:
+    entry = await _entry(admin, kind, name)
+    return None if entry is None or entry.is_default else entry.value
 
 
 def refuse_failed(mirror_name: str, topics: Iterable[str], rows: Iterable[MirrorPartitionDescription]) -> None:

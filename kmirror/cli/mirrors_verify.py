@@ -34,7 +34,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from kmirror.admin.admin_client import EARLIEST_TIMESTAMP, AdminClient
-from kmirror.admin.results import ConfigResourceType, MirrorPartitionDescription
+from kmirror.admin.results import ConfigResourceType, MirrorDescription, MirrorPartitionDescription
 from kmirror.cli.mirrors_clients import MirrorClients
 from kmirror.cli.mirrors_fronts import deletion_of
 from kmirror.cli.mirrors_leaderless import is_leaderless, topics_without_leader, with_leaderless
@@ -125,11 +125,38 @@ def _verify(clients: MirrorClients, run: Callable[[Coroutine[Any, Any, Any]], An
             for done, (mirror_name, row) in enumerate(rows):
                 checker = PartitionChecker(ask, clients, mirror_name, row, state)
                 verdicts.append(checker.verdict(_partition_progress(progress, done, len(rows), f"{row.topic}-{row.partition}")))
+        verdicts += [found for mirror in mirrors for found in ask(not_reported(clients, mirror))]
     finally:
         clients.close()
     report = make_report("source", "mirror", "live", verdicts)
-    print(to_json_text(report) if options.json else "\n".join(map(verdict_line, report.partitions)) or "No mirror partitions found")
-    return NOT_COMPARED if problems and not report.exit_code else report.exit_code
+    lines = "\n".join(map(verdict_line, report.partitions)) or "No mirror partitions found: nothing was compared"
+    print(to_json_text(report) if options.json else lines)
+    is_incomplete = bool(problems) or not verdicts
+    return NOT_COMPARED if is_incomplete and not report.exit_code else report.exit_code
+
+
+async def not_reported(clients: MirrorClients, mirror: MirrorDescription) -> list[PartitionVerdict]:
+    """Returns a verdict for each partition of a mirrored topic that only the source has.
+
+    A topic that was failed over does not grow with its source any more. If the source cannot be
+    asked, the verdicts on the other partitions say so.
+    """
+    topics = {row.topic for row in mirror.partitions if row.state != STOPPED}
+    known = {TopicPartition(row.topic, row.partition) for row in mirror.partitions}
+    if not topics:
+        return []
+    try:
+        source = await clients.source(mirror.mirror_name)
+        if await another_cluster(clients.admin, source, mirror.mirror_name) is not None:
+            return []
+        described = await source.describe_topics(topics)
+        names = [TopicPartition(topic, index) for topic, found in described.items() for index in range(len(found.partitions))]
+        wanted = [name for name in names if name not in known]
+        ends = await source.list_offsets(wanted) if wanted else {}
+    except KmirrorError:
+        return []
+    text = "no broker of the mirror reports it, and the source's log ends at"
+    return [error_verdict(name.topic, name.partition, f"{text} {ends[name]}") for name in wanted]
 
 
 def _partition_progress(progress: Progress, done: int, total: int, name: str) -> Callable[[int], None]:

@@ -16,9 +16,10 @@ from support.mirrors.scripted_source import batch
 from kmirror.admin.results import MirrorPartitionDescription
 from kmirror.cli import mirrors_dry_run
 from kmirror.cli.mirrors_dry_run_text import loss_rows, loss_text
+from kmirror.cli.mirrors_fronts import compare_retention
 from kmirror.cli.mirrors_losses import DroppedRecords, LastKnownLag, OffsetRange, total_text
 from kmirror.cli.mirrors_source import SourceEnd
-from kmirror.cli.mirrors_truncation import TruncationLimits
+from kmirror.cli.mirrors_truncation import TruncationLimits, truncation_limits
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.record_batch import RecordBatch
 from kmirror.runtime.asyncio_runtime import run
@@ -177,3 +178,47 @@ def test_no_dry_run_promises_less_than_is_dropped(seed: int) -> None:
     had = {record.offset for data in shared + own for record in RecordBatch(data).records() if record.offset >= old_start}
     assert found.dropped_count >= len(had - kept)
     assert found.is_nothing == (found.dropped_count == 0 and found.front is None and not found.is_cut)
+
+
+def test_the_reference_has_no_limit_to_keep_anything() -> None:
+    """Its topics have no mirror.max.truncation.records: what is told to go goes."""
+    limits = run(lambda _: truncation_limits(cluster(TEN), "m", ["t"]))
+    assert limits.of("t") == -1
+    assert failback(cluster(TEN), new_source(TEN, 12), limits).dropped_count == 12
+
+
+def test_limits_that_may_not_be_seen_promise_nothing() -> None:
+    found = failback(cluster(TEN), new_source(TEN, 12), TruncationLimits(5, is_known=False))
+    assert found.dropped_count == 12 and "may make it FAILED instead" in found.reason
+
+
+def test_deleting_a_mirror_with_epochs_is_not_nothing() -> None:
+    row = MirrorPartitionDescription("t", 0, 20, 20, 0, "STOPPED", 3)
+    (found,) = mirrors_dry_run.deletion_loss([row], {}, "it is down")
+    assert "nothing would be dropped" not in loss_text([found])
+    (found,) = mirrors_dry_run.deletion_loss([MirrorPartitionDescription("t", 0, 20, 20, 0, "STOPPED", -1)], {}, None)
+    assert "nothing would be dropped" in loss_text([found])
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "told"),
+    [
+        ({"retention.ms": "3600000"}, {"retention.ms": "604800000"}, "retention.ms=3600000 (source: 604800000)"),
+        ({"retention.bytes": "10"}, {"retention.bytes": "-1"}, "retention.bytes=10 (source: -1)"),
+        ({"retention.ms": "-1"}, {"retention.ms": "5"}, None),
+        ({"cleanup.policy": "compact"}, {"cleanup.policy": "delete"}, "cleanup.policy=compact (source: delete)"),
+        ({"cleanup.policy": "delete"}, {"cleanup.policy": "delete"}, None),
+    ],
+)
+def test_a_failover_hands_the_log_to_configs_that_keep_less(here: dict[str, str], there: dict[str, str], told: str | None) -> None:
+    found = failover(cluster(TEN), SourceEnd(20, 20, log_start_offset=0))
+    one, two = cluster(TEN), cluster(TEN)
+    one.configs, two.configs = here, there
+    run(lambda _: compare_retention([found], one, two))
+    assert found.own_retention == told
+    assert ("nothing would be dropped" in loss_text([found])) == (told is None)
+
+
+def test_a_partition_that_is_at_the_source_only_is_in_the_list() -> None:
+    found = mirrors_dry_run.not_here(TopicPartition("t", 2), SourceEnd(50, 50))
+    assert loss_text([found]).startswith("t-2: not known what would be dropped") and loss_rows([found])[0]["notMirrored"] == 50

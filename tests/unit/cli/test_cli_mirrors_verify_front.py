@@ -10,9 +10,9 @@ import pytest
 from support.mirrors.admin_double import REFUSED, AdminDouble, LogDouble
 from support.mirrors.scripted_source import batch
 
-from kmirror.admin.results import MirrorPartitionDescription
+from kmirror.admin.results import MirrorDescription, MirrorPartitionDescription
 from kmirror.cli.mirrors import build_parser
-from kmirror.cli.mirrors_verify import Ask, PartitionChecker, RunState
+from kmirror.cli.mirrors_verify import Ask, PartitionChecker, RunState, not_reported
 from kmirror.cli.mirrors_verify_text import verdict_line
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.builder import build_batch
@@ -154,3 +154,19 @@ def test_the_mirrors_own_cleaner_was_excused() -> None:
     assert found.status is Status.DIFFERENT
     found, _ = verify(cluster(full, cleanup_policy="compact"), cluster(holes))
     assert found.status is Status.EQUAL
+
+
+@pytest.mark.parametrize(("state", "count"), [("MIRRORING", 1), ("STOPPED", 0)])
+def test_a_partition_that_only_the_source_has_was_not_missed(state: str, count: int) -> None:
+    source = AdminDouble({T0: LogDouble(TEN), TopicPartition("t", 1): LogDouble(TEN)})
+    mirror = AdminDouble({T0: LogDouble(TEN)}, mirrors={"m": []})
+
+    async def source_of(*_: object) -> Any:
+        return source
+
+    clients: Any = SimpleNamespace(admin=mirror, source=source_of)
+    rows = [MirrorPartitionDescription("t", 0, 20, 20, 0, state, 0)]
+    found = asyncio.run(not_reported(clients, MirrorDescription("m", rows)))
+    assert len(found) == count
+    for one in found:
+        assert verdict_line(one) == ("t-1: could not be compared: no broker of the mirror reports it, and the source's log ends at 20")
