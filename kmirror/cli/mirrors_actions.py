@@ -24,7 +24,7 @@ from kmirror.cli import mirrors_dry_run
 from kmirror.cli.mirrors_clients import BOOTSTRAP_SERVERS, SHORT_TIMEOUT_MS, MirrorClients
 from kmirror.cli.mirrors_configs import source_defaults
 from kmirror.cli.mirrors_dry_run_text import loss_json, loss_text
-from kmirror.cli.mirrors_fronts import compare_retention, explain_fronts, fronts_of, missing_fronts
+from kmirror.cli.mirrors_fronts import AT_NEW_SOURCE, compare_retention, explain_fronts, fronts_of, missing_fronts
 from kmirror.cli.mirrors_leaderless import topics_without_leader, with_leaderless
 from kmirror.cli.mirrors_list import health_lines, health_of
 from kmirror.cli.mirrors_losses import DroppedRecords, last_known_lag, total_text
@@ -344,6 +344,7 @@ class MirrorCommand:
         states = await self._states()
         losses = await mirrors_dry_run.failback_loss(self._admin, source, self._mirror, partitions, limits, states)
         await explain_fronts(self._clients, losses, self._admin, source)
+        await compare_retention(losses, source, self._admin, AT_NEW_SOURCE)
         self._print_losses(losses)
 
     async def _states(self) -> dict[TopicPartition, str]:

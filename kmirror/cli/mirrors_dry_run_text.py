@@ -33,7 +33,7 @@ def _lines(loss: DroppedRecords) -> Iterator[str]:
     if loss.only_at_source is not None:
         yield f"  {loss.only_at_source} are only at the source: this log begins later{_why(loss)}"
     if loss.own_retention is not None:
-        yield f"  after the failover, this cluster deletes by its own configs: {loss.own_retention}"
+        yield f"  {loss.own_retention}"
     if loss.last_known_lag is not None:
         yield f"  what the source has beyond this is not known: {loss.last_known_lag}"
     for group in loss.groups:

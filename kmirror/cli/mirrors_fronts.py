@@ -18,7 +18,7 @@ from kmirror.cli.mirrors_losses import DroppedRecords, OffsetRange
 from kmirror.cli.mirrors_source import SourceEnd, another_cluster
 from kmirror.cli.mirrors_wait import STOPPED
 from kmirror.cli.user_errors import one_line
-from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.record_batch import iter_batches
 from kmirror.verify.front import Deletion, FrontScan, front_range, why_gone
@@ -46,6 +46,7 @@ async def fronts_of(clients: MirrorClients, mirrors: Iterable[MirrorDescription]
 
 async def _look(clients: MirrorClients, mirror: str, rows: list[MirrorPartitionDescription], fronts: Fronts) -> None:
     source = await clients.source(mirror, timeout_ms=FRONT_TIMEOUT_MS)
+    await source.describe_cluster()  # a source that hangs costs one timeout, not one for each question
     problem = await another_cluster(clients.admin, source, mirror)
     if problem is not None:
         fronts.problems[mirror] = problem
@@ -76,8 +77,8 @@ async def why_front_is_gone(
         data = await has.fetch_records(name, offsets.end - 1, max_bytes=ONE_BATCH_BYTES)
         last = next((batch for batch in iter_batches(data) if batch.last_offset >= offsets.end - 1), None)
         configs = await _configs(lacks, name.topic)
-    except ApiException as error:
-        return f"why is not known: {error.message}"
+    except KmirrorError as error:
+        return f"why is not known: {one_line(error)}"
     if last is None:
         return "why is not known"
     scan = FrontScan(0, last.max_timestamp, last.base_offset < offsets.end < last.next_offset)
@@ -105,23 +106,30 @@ RETENTION_CONFIGS = ("retention.ms", "retention.bytes")
 UNLIMITED = -1
 
 
-async def compare_retention(losses: Iterable[DroppedRecords], admin: AdminClient, source: AdminClient) -> None:
-    """Adds to each loss of a failover what this cluster will delete by, where that is less than the
-    source keeps: from the failover on, its own configs are in force.
+AFTER_FAILOVER = "after the failover, this cluster deletes by its own configs"
+AT_NEW_SOURCE = "the new source keeps less, and what it deletes goes here, too"
+
+
+async def compare_retention(losses: Iterable[DroppedRecords], admin: AdminClient, source: AdminClient, what: str = AFTER_FAILOVER) -> None:
+    """Adds to each loss what `admin`'s cluster deletes by, where it keeps less than `source`'s.
+
+    From a failover on, its own configs are in force; and whoever mirrors from it then follows.
     """
     told: dict[str, str | None] = {}
     for loss in losses:
         topic = loss.topic_partition.topic
         if topic not in told:
-            told[topic] = await _shorter_retention(admin, source, topic)
+            found = await shorter_retention(admin, source, topic)
+            told[topic] = None if found is None else f"{what}: {found}"
         loss.own_retention = told[topic]
 
 
-async def _shorter_retention(admin: AdminClient, source: AdminClient, topic: str) -> str | None:
+async def shorter_retention(admin: AdminClient, source: AdminClient, topic: str) -> str | None:
+    """Returns the configs by which `admin`'s cluster keeps less of a topic; None if there are none."""
     try:
         here, there = await _configs(admin, topic), await _configs(source, topic)
-    except ApiException as error:
-        return f"whether they keep less than the source's is not known: {error.message}"
+    except KmirrorError as error:
+        return f"whether they keep less than the source's is not known: {one_line(error)}"
     found = [
         f"{name}={here[name]} (source: {there[name]})"
         for name in RETENTION_CONFIGS

@@ -80,7 +80,7 @@ class DroppedRecords:
     drops_later: bool = False
     """The action drops nothing, but what it changes may make a later failback drop records."""
     own_retention: str | None = None
-    """Failover: what this cluster deletes by afterwards, and sooner than the source does."""
+    """What the cluster that is written to afterwards deletes by, and the other one keeps longer."""
     waits: bool = False
     """Nothing is dropped until the partition goes on; only what goes then is unknown."""
     front_reason: str | None = None

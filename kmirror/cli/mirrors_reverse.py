@@ -35,11 +35,11 @@ from kmirror.admin.results import ConfigOperation, ConfigResourceType, MirrorPar
 from kmirror.cli import mirrors_dry_run
 from kmirror.cli.mirrors_clients import BOOTSTRAP_SERVERS, SHORT_TIMEOUT_MS, MirrorClients
 from kmirror.cli.mirrors_dry_run_text import loss_rows, loss_text
-from kmirror.cli.mirrors_fronts import explain_fronts
+from kmirror.cli.mirrors_fronts import AT_NEW_SOURCE, compare_retention, explain_fronts, shorter_retention
 from kmirror.cli.mirrors_losses import DroppedRecords, last_known_lag, total_text
 from kmirror.cli.mirrors_source import check_source_cluster, source_ends
 from kmirror.cli.mirrors_tables import topic_list
-from kmirror.cli.mirrors_topics import add_topics, of_pattern, settle, warn_of_groups
+from kmirror.cli.mirrors_topics import add_topics, of_pattern, settle, warn, warn_of_groups
 from kmirror.cli.mirrors_wait import ENDED, MIRRORING, STOPPED, Deadline, MirrorWaiter, NotFinishedError, progress_bar
 from kmirror.cli.properties import read_mirror_configs, read_properties
 from kmirror.common.addresses import address_text
@@ -111,7 +111,7 @@ class Reversal:
             strangers = await mirrors_dry_run.topics_with_another_id(there, self._here, set(topics))
         except NoBrokerError as error:
             if not self._options.force:
-                raise KmirrorError(f"{SOURCE_AWAY}: {error}. {WITHOUT_SOURCE}") from error
+                raise NoBrokerError(f"{SOURCE_AWAY}: {error}. {WITHOUT_SOURCE}") from error
             return
         except ApiException as error:
             if error.error is Errors.UNSUPPORTED_VERSION:
@@ -135,6 +135,10 @@ class Reversal:
         losses = await mirrors_dry_run.front_losses(there, self._here, names)
         await explain_fronts(self._clients, losses, there, self._here)
         self._refuse_losses([loss for loss in losses if loss.front is not None or loss.unknown is not None])
+        for topic in topics:
+            found = await shorter_retention(self._here, there, topic)
+            if found is not None:
+                warn(f"{topic}: {AT_NEW_SOURCE}: {found}")
 
     def _refuse_losses(self, dropped: list[DroppedRecords]) -> None:
         unknown = [loss for loss in dropped if loss.unknown is not None]
@@ -296,7 +300,8 @@ class Reversal:
             ends = await source_ends(there, rows)
         except NoBrokerError as error:
             rows_there, ends = [], {}
-            print(f"the source cannot be asked: {error}. {WITHOUT_SOURCE}", file=sys.stderr)
+            hint = "" if WITHOUT_SOURCE in str(error) else f". {WITHOUT_SOURCE}"
+            print(f"the source cannot be asked: {error}{hint}", file=sys.stderr)
         mirrored = {row.topic for row in rows_there if row.state not in ENDED}
         here = {TopicPartition(row.topic, row.partition): row.destination_offset for row in rows}
         missing = sum(end.missing(here.get(name, 0)) for name, end in ends.items())
@@ -307,11 +312,12 @@ class Reversal:
             self._say(1, "is left out (--force)" if running else "is done")
         else:
             self._say(1, f"until mirror {self._mirror} has everything of {topic_list(topics)}; now {lacking}")
-            here_losses = []
+            here_losses = [] if ends else here_losses  # what is drained loses nothing
         self._say(2, f"{len(running)} topic(s): {topic_list(running)}" if running else "is done")
         self._say(3, f"until {len(rows)} partition(s) are {STOPPED}")
         self._losses = await self._losses_there(there, set(topics) - mirrored, running, here_losses) if ends else []
         await explain_fronts(self._clients, self._losses, there, self._here)
+        await compare_retention(self._losses, self._here, there, AT_NEW_SOURCE)
         dropped = [loss for loss in self._losses if loss.dropped_count or loss.unknown is not None]
         consequence = "" if self._options.force or not dropped else ", so it would stop here"
         self._say(

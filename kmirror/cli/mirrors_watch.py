@@ -62,7 +62,7 @@ class MirrorWatch:
         if self._as_json:
             self._print(json.dumps({"timestampMs": now_ms, "partitions": rows}))
         elif self._is_terminal:
-            first = f"{_time(now_ms)}  {headline(rows)}{silent_sources(mirrors)}"
+            first = f"{_time(now_ms)}  {silent_sources(mirrors)}{headline(rows)}"
             self._print(f"{CLEAR}{first[: self._size().columns]}\n{self._table(mirrors, ends)}")
         else:
             for row in rows:
@@ -162,13 +162,13 @@ def headline(rows: list[dict[str, Any]]) -> str:
 
 
 def silent_sources(mirrors: list[MirrorDescription]) -> str:
-    """`; the source of m is silent for 42 s`, of each mirror whose source does not answer."""
+    """`the source of m is silent for 42 s; `, of each mirror whose source does not answer."""
     silent: dict[str, int] = {}
     for mirror in mirrors:
         ages = [age for row in mirror.partitions if (age := silent_for_ms(row)) is not None]
         if ages:
             silent[mirror.mirror_name] = max(ages) // 1000
-    return "".join(f"; the source of {name} is silent for {seconds} s" for name, seconds in sorted(silent.items()))
+    return "".join(f"the source of {name} is silent for {seconds} s; " for name, seconds in sorted(silent.items()))
 
 
 def _key(row: dict[str, Any]) -> Key:

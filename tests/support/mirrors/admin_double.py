@@ -92,6 +92,9 @@ class AdminDouble:
         self._check()
         return [SimpleNamespace(name=name, value=value, is_default=True) for name, value in self.configs.items()]
 
+    async def describe_topic_configs(self, topics: Iterable[str]) -> dict[str, Any]:
+        return {topic: await self.describe_configs(topic) for topic in topics}
+
     async def list_offsets(self, names: Iterable[TopicPartition], *, timestamp: int = -1, **_: object) -> dict[TopicPartition, int]:
         self._check()
         if timestamp == EARLIEST_TIMESTAMP and self.silent_starts:

@@ -6,13 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.mirrors.admin_double import REFUSED, AdminDouble, LogDouble
+from support.mirrors.scripted_source import batch
 
-from kmirror.admin.results import ClusterDescription, Node
+from kmirror.admin.admin_requests import NoBrokerError
+from kmirror.admin.results import ClusterDescription, MirrorPartitionDescription, Node
 from kmirror.cli.mirrors import build_parser
 from kmirror.cli.mirrors_reverse import Reversal, reverse
 from kmirror.common.errors import ConfigError
+from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.asyncio_runtime import run
+
+T0 = TopicPartition("t", 0)
 
 
 class NobodyToAsk:
@@ -78,3 +84,29 @@ def test_the_old_source_was_given_a_loopback_address(given: str, advertised: lis
 def _split(server: str) -> tuple[str, int]:
     host, _, port = server.rpartition(":")
     return host, int(port)
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_a_dead_source_left_no_way_on(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """The plan is shown all the same, with what is unknown; without it the way on is named."""
+    row = MirrorPartitionDescription("t", 0, 20, 20, -1, "MIRRORING", 0, None, 3, 42_000)
+    here = AdminDouble({T0: LogDouble([batch(0, *[b"v"] * 20)])}, "here", mirrors={"m": [row]})
+
+    async def source(*_: object, **__: object) -> Any:
+        return AdminDouble(away=REFUSED)
+
+    async def main(runtime: Runtime) -> None:
+        clients: Any = NobodyToAsk(runtime, ["--bootstrap-server", "b:9094", *more])
+        clients.admin, clients.source = here, source
+        await reverse(clients)
+
+    if not more:
+        with pytest.raises(NoBrokerError, match=r"Connection refused.*--reverse --force .*--remove without --wait"):
+            run(main)
+        return
+    run(main)
+    captured = capsys.readouterr()
+    assert "--reverse --force" in captured.err
+    assert "it is not known which records the old source would drop" in captured.out
+    assert "what the source has beyond this is not known: lag 3, as of 42 s ago" in captured.out
+    assert "nothing would be dropped" not in captured.out
