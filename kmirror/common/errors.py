@@ -284,6 +284,11 @@ class ApiException(KmirrorError):
         self.message = error.message if message is None else message
         super().__init__(f"{error.name}: {self.message}")
 
+    @property
+    def told_message(self) -> str | None:
+        """The text for clients. Kafka's ApiError keeps that of UNKNOWN_SERVER_ERROR from them."""
+        return None if self.error is Errors.UNKNOWN_SERVER_ERROR else self.message
+
 
 class CorruptFileError(KmirrorError):
     """Bytes in a file are not what they must be. `position` is the byte in `path` where that

@@ -24,6 +24,7 @@ from kmirror.metadata.mirror_names import (
     MIRROR_STATE_PARTITIONS_CONFIG,
     MirrorAssociation,
     parse_association,
+    validate_topic_name,
 )
 from kmirror.metadata.record import ApiMessageAndVersion
 from kmirror.metadata.resource_configs import SOURCE_CLUSTER_ID_CONFIG
@@ -71,6 +72,8 @@ class ConfigurationControlManager:
                     raise ApiException(Errors.INVALID_REQUEST, "Each resource must appear at most once.")
                 records += self._incremental_records(resource, entry.configs, by_broker=by_broker)
             except ApiException as error:
+                if error.error is Errors.UNKNOWN_SERVER_ERROR:
+                    raise  # fails the whole request, as in Kafka
                 result.error_code, result.error_message = error.error, error.message
             response.responses.append(result)
         return ControllerResult([] if request.validate_only else records, response)
@@ -92,7 +95,7 @@ class ConfigurationControlManager:
         if change.config_operation == DELETE:
             return None
         if change.config_operation not in (SET, APPEND, SUBTRACT):
-            raise ApiException(Errors.INVALID_REQUEST, f"Unknown operation type {change.config_operation}")
+            raise ApiException(Errors.UNKNOWN_SERVER_ERROR, f"Unknown operation type {change.config_operation}")
         if change.value is None:
             raise ApiException(Errors.INVALID_REQUEST, f"Null value not supported for : {change.name}")
         if change.config_operation == SET:
@@ -161,13 +164,14 @@ class ConfigurationControlManager:
     ) -> list[ApiMessageAndVersion]:
         """Returns the records that set or (None) remove `values`; raises ApiException unless the
         resulting set is valid."""
-        self._check_exists(resource)
+        self._check_type(resource)
         if not by_broker:
             self._check_not_internal(resource, values)
         present = self._state.image.configs.props(resource)
         merged = {**present, **values}
         left = {name: value for name, value in merged.items() if value is not None}
         if resource.type == RESOURCE_TOPIC:
+            _check_topic_name(resource.name)
             self.check_topic_configs(resource.name, left, changed=() if by_broker else values)
             if is_mirror_state_topic(resource.name):
                 check_configs(values, lambda name: self._inherited_topic_config(name))
@@ -186,6 +190,7 @@ class ConfigurationControlManager:
             validate(resource, left, self._state.config.static_topic_configs)
             if resource.type == RESOURCE_MIRROR and not by_broker:
                 log_overlaps(self._state.image, resource.name, left)
+        self._check_exists(resource)
         is_told_anew = resource.type == RESOURCE_MIRROR and not by_broker
         altered = {
             name: value for name, value in values.items() if present.get(name) != value or (is_told_anew and value is not None)
@@ -251,24 +256,33 @@ class ConfigurationControlManager:
         """Returns the value in force for a topic without its own."""
         return self._inherited().get(name, default_text(name))
 
-    def _check_exists(self, resource: ConfigResource) -> None:
-        image = self._state.image
+    def _check_type(self, resource: ConfigResource) -> None:
         if resource.type not in RESOURCE_TYPE_NAMES or resource.type == 8:
             raise ApiException(Errors.INVALID_REQUEST, f"Unexpected resource type {RESOURCE_TYPE_NAMES.get(resource.type, 'UNKNOWN')}.")
+        if resource.type == RESOURCE_MIRROR:
+            if not self._state.mirroring_enabled:
+                raise ApiException(Errors.UNSUPPORTED_VERSION, "Cluster mirroring is not enabled: mirror.version is 0.")
+            if resource not in self._state.image.configs.resources:
+                raise unknown_mirror(resource.name)
+
+    def _check_exists(self, resource: ConfigResource) -> None:
+        """Comes last: a value that no topic may have is told of a topic that is not there, too."""
+        image = self._state.image
         if resource.type == RESOURCE_TOPIC and resource.name not in image.topics.by_name:
             raise ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource.name}' does not exist.")
         nodes = (*image.cluster.brokers, *image.cluster.controllers, self._state.config.node_id)
         if resource.type == RESOURCE_BROKER and resource.name.isdigit() and int(resource.name) not in nodes:
             raise ApiException(Errors.BROKER_ID_NOT_REGISTERED, f"Broker with id {resource.name} not found.")
-        if resource.type == RESOURCE_MIRROR:
-            if not self._state.mirroring_enabled:
-                raise ApiException(Errors.UNSUPPORTED_VERSION, "Cluster mirroring is not enabled: mirror.version is 0.")
-            if resource not in image.configs.resources:
-                raise unknown_mirror(resource.name)
 
     def _check_not_internal(self, resource: ConfigResource, values: Mapping[str, str | None]) -> None:
         if resource.type == RESOURCE_MIRROR and SOURCE_CLUSTER_ID_CONFIG in values:
             raise ApiException(Errors.INVALID_REQUEST, f"Config {SOURCE_CLUSTER_ID_CONFIG} is internal.")
+
+
+def _check_topic_name(name: str) -> None:
+    if not name:
+        raise ApiException(Errors.INVALID_REQUEST, "Default topic resources are not allowed.")
+    validate_topic_name(name)
 
 
 def _check_pause(present: str | None, value: str | None) -> None:

@@ -21,7 +21,8 @@ class LeaderElections:
         self._state = state
 
     def elect_leaders(self, request: el.ElectLeadersRequest) -> ControllerResult[el.ElectLeadersResponse]:
-        if request.election_type not in (ELECTION_PREFERRED, ELECTION_UNCLEAN):
+        is_known = request.election_type in (ELECTION_PREFERRED, ELECTION_UNCLEAN)
+        if not is_known and request.topic_partitions != []:
             raise ApiException(Errors.INVALID_REQUEST, f"Unknown election type {request.election_type}")
         records: list[ApiMessageAndVersion] = []
         response = el.ElectLeadersResponse()

@@ -220,7 +220,8 @@ class ReplicationControlManager:
                 records.append(ApiMessageAndVersion(RemoveTopicRecord(topic_id=topic.id), 0))
             except ApiException as error:
                 result.error_code, result.error_message = error.error, _own_message(error)
-            response.responses.append(result)
+            is_malformed = bool(topic_id) == (name is not None)  # answered as often as it was named
+            response.responses += [result] * (count if is_malformed else 1)
         return ControllerResult(records, response)
 
     def _find(self, name: str | None, topic_id: Uuid) -> TopicImage:

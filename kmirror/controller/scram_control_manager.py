@@ -43,8 +43,11 @@ class ScramControlManager:
                 records[change.name] = self._record(change)
             except ApiException as error:
                 errors[change.name] = error
+        for name in [change.name for change in request.upsertions if change.name in records and not change.salted_password]:
+            del records[name]
+            errors[name] = ApiException(Errors.UNKNOWN_SERVER_ERROR, "An empty salted password is no key")
         results = [AlterUserScramCredentialsResult(user, Errors.NONE, None) for user in records]
-        results += [AlterUserScramCredentialsResult(user, error.error, error.message) for user, error in errors.items()]
+        results += [AlterUserScramCredentialsResult(user, error.error, error.told_message) for user, error in errors.items()]
         return ControllerResult(list(records.values()), AlterUserScramCredentialsResponse(results=results))
 
     def _record(self, change: ScramCredentialDeletion | ScramCredentialUpsertion) -> ApiMessageAndVersion:

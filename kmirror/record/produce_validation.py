@@ -15,7 +15,7 @@ from kmirror.common.ports import Buffer
 from kmirror.record.compression import CompressionType
 from kmirror.record.legacy import wrong_magic
 from kmirror.record.record import invalid_record
-from kmirror.record.record_batch import COMPRESSION_MASK, CURRENT_MAGIC, LOG_OVERHEAD, next_batch_size
+from kmirror.record.record_batch import COMPRESSION_MASK, CURRENT_MAGIC, HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, next_batch_size
 
 MAX_INT: Final = 2**31 - 1
 
@@ -31,11 +31,14 @@ class RecordSetKind(Enum):
 
 def classify_records(buffer: Buffer) -> RecordSetKind:
     """The format of the first batch. CORRUPT_MESSAGE for an impossible length or magic."""
-    if next_batch_size(buffer, 0) is None:
+    size = next_batch_size(buffer, 0)
+    if len(buffer) < HEADER_SIZE_UP_TO_MAGIC:
         return RecordSetKind.EMPTY
-    magic = buffer[16]
+    magic = buffer[HEADER_SIZE_UP_TO_MAGIC - 1]
     if magic > CURRENT_MAGIC:
         raise wrong_magic(magic)
+    if size is None:
+        return RecordSetKind.EMPTY
     return (RecordSetKind.V0, RecordSetKind.V1, RecordSetKind.V2)[magic]
 
 

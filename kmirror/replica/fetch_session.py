@@ -171,7 +171,7 @@ class SessionErrorContext:
 
 
 class SessionlessFetchContext:
-    """A fetch without a session (it closes one, or asks for nothing)."""
+    """A fetch without a session (it closes one)."""
 
     followed: FollowedPartitions | None = None
 
@@ -369,7 +369,7 @@ class FetchManager:
         if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if session_id != INVALID_SESSION_ID:
                 self.cache.remove(session_id)
-            if not fetch_infos or session_epoch == FINAL_EPOCH:
+            if session_epoch == FINAL_EPOCH:
                 return SessionlessFetchContext(fetch_infos)
             return FullFetchContext(self.cache, fetch_infos, privileged=is_from_follower, uses_topic_ids=uses_topic_ids)
         session = self.cache.get(session_id)

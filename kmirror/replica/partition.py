@@ -332,6 +332,18 @@ class Partition:
         enough = self.effective_min_isr <= len(self.replicas.maximal_isr)
         return True, Errors.NONE if enough else Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
+    def follower_replica_or_raise(self, replica_id: int, current_leader_epoch: int | None) -> Replica:
+        """Returns the follower; ApiException for one that is not assigned (it may know of a
+        reassignment before us, and then has to retry: UNKNOWN_LEADER_EPOCH)."""
+        replica = self.replicas.remote.get(replica_id)
+        if replica is None:
+            raise ApiException(
+                Errors.NOT_LEADER_OR_FOLLOWER if current_leader_epoch is None else Errors.UNKNOWN_LEADER_EPOCH,
+                f"Replica {replica_id} is not recognized to be one of the assigned replicas "
+                f"{','.join(map(str, self.replicas.assigned))} for leader epoch {self.leader_epoch} with partition epoch {self.partition_epoch}",
+            )
+        return replica
+
     def update_follower_fetch_state(
         self,
         *,
@@ -350,17 +362,10 @@ class Partition:
         `fetch_offset_metadata`: where the read found the fetch offset, so that a watermark that
         moves there need not be looked up.
 
-        ApiException for a follower that is not assigned (it may know of a reassignment before us,
-        and then has to retry: UNKNOWN_LEADER_EPOCH), and for a fetch from an earlier incarnation of
-        the broker.
+        ApiException for a follower that is not assigned, and for a fetch from an earlier
+        incarnation of the broker.
         """
-        replica = self.replicas.remote.get(replica_id)
-        if replica is None:
-            raise ApiException(
-                Errors.NOT_LEADER_OR_FOLLOWER if current_leader_epoch is None else Errors.UNKNOWN_LEADER_EPOCH,
-                f"Replica {replica_id} is not recognized to be one of the assigned replicas "
-                f"{','.join(map(str, self.replicas.assigned))} for leader epoch {self.leader_epoch} with partition epoch {self.partition_epoch}",
-            )
+        replica = self.follower_replica_or_raise(replica_id, current_leader_epoch)
         self.replicas.check_broker_epoch(replica_id, broker_epoch)
         previous_log_end_offset = replica.log_end_offset
         previous_log_start_offset = replica.log_start_offset

@@ -89,6 +89,8 @@ def read_partition(
     try:
         partition.check_current_leader_epoch(fetch.current_leader_epoch)
         log = partition.readable_log(fetch_only_leader=params.fetch_only_leader)
+        if params.is_from_follower:
+            partition.follower_replica_or_raise(params.replica_id, fetch.current_leader_epoch)
         return _read_log(partition, log, params, fetch, max_bytes=max_bytes, min_one_message=min_one_message)
     except ApiException as error:
         return LogReadResult(error=error.error)

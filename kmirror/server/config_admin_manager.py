@@ -10,18 +10,18 @@ rest is forwarded, and the handler merges both kinds of answers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.numbers import is_integer
 from kmirror.metadata.configs import RESOURCE_TYPE_NAMES
-from kmirror.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC, ConfigurationsImage
-from kmirror.metadata.mirror_names import topic_name_problem
+from kmirror.metadata.image import RESOURCE_BROKER, ConfigurationsImage
+from kmirror.server.broker_configs import broker_configs
 from kmirror.server.dynamic_config_validation import validate_broker_settings
 from kmirror.server.kafka_config import KafkaConfig
 
-SET, DELETE = 0, 1
+SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 def check_resource(resource: Any, *, is_repeated: bool, config: KafkaConfig, configs: ConfigurationsImage) -> None:
@@ -35,23 +35,25 @@ def check_resource(resource: Any, *, is_repeated: bool, config: KafkaConfig, con
         raise ApiException(Errors.INVALID_REQUEST, "Error due to duplicate config keys")
     missing = [config.name for config in resource.configs if config.value is None and getattr(config, "config_operation", SET) != DELETE]
     if missing:
-        raise ApiException(Errors.INVALID_REQUEST, f"Null value not supported for : {','.join(missing)}")
+        raise ApiException(Errors.INVALID_REQUEST, f"Null value not supported for : {', '.join(missing)}")
     if not RESOURCE_TYPE_NAMES.get(resource.resource_type, ""):
         raise ApiException(Errors.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}")
-    if resource.resource_type == RESOURCE_TOPIC:
-        _check_topic_name(resource.resource_name)
-    elif resource.resource_type == RESOURCE_BROKER:
+    if resource.resource_type == RESOURCE_BROKER:
         _check_broker_id(resource.resource_name, config.node_id)
+        _check_operations(resource.configs)
         present = configs.broker(config.node_id) if resource.resource_name else configs.cluster_default()
         validate_broker_settings(config, configs, _proposed(resource, present), is_default=not resource.resource_name)
 
 
-def _check_topic_name(name: str) -> None:
-    if not name:
-        raise ApiException(Errors.INVALID_REQUEST, "Default topic resources are not allowed.")
-    problem = topic_name_problem(name)
-    if problem is not None:
-        raise ApiException(Errors.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
+def _check_operations(changes: Sequence[Any]) -> None:
+    """A list operation is only for configs that brokers have; the controller knows which are
+    lists."""
+    for change in changes:
+        operation = getattr(change, "config_operation", SET)
+        if operation not in (SET, DELETE, APPEND, SUBTRACT):
+            raise ApiException(Errors.INVALID_REQUEST, f"Unknown operations type {operation}")
+        if operation in (APPEND, SUBTRACT) and change.name not in broker_configs():
+            raise ApiException(Errors.INVALID_CONFIG, f"Unknown config name: {change.name}")
 
 
 def _check_broker_id(name: str, node_id: int) -> None:

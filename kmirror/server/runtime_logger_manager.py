@@ -74,7 +74,7 @@ def _check(name: str, level: str | None, operation: int) -> None:
         text = f"{'APPEND' if operation == _APPEND else 'SUBTRACT'} operation is not allowed for the BROKER_LOGGER resource"
         raise ApiException(Errors.INVALID_REQUEST, text)
     if operation not in (_SET, _DELETE):
-        raise ApiException(Errors.INVALID_REQUEST, f"Unknown operation type {operation} is not allowed for the BROKER_LOGGER resource")
+        raise ApiException(Errors.INVALID_REQUEST, f"Unknown operations type {operation}")
     if name != ROOT_LOGGER and not isinstance(logging.Logger.manager.loggerDict.get(name), logging.Logger):
         raise ApiException(Errors.INVALID_CONFIG, f"Logger {name} does not exist!")
     if operation == _DELETE:

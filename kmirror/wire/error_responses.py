@@ -22,7 +22,7 @@ class ErrorFields:
     def __init__(self, api_key: ApiKeys, error: ApiException) -> None:
         self._module = API_TABLE[api_key].module
         self.code = int(error.error)
-        self.message: str | None = error.message or error.error.message
+        self.message: str | None = error.told_message and (error.message or error.error.message)
         self.default_message = error.error.message
 
     def plain(self, struct_name: str, /, **fields: Any) -> Any:
@@ -45,17 +45,60 @@ def _per_topic(response_struct: str) -> Builder:
 
 
 def _produce(request: Any, error: ErrorFields) -> list[Any]:
+    """Each partition once, and no topic without partitions, as in Kafka."""
+    topics: dict[Any, dict[int, None]] = {}
+    for topic in request.topic_data:
+        if topic.partition_data:
+            topics.setdefault((topic.name, topic.topic_id), {}).update((data.index, None) for data in topic.partition_data)
     return [
         error.plain(
             "TopicProduceResponse",
-            name=topic.name,
-            topic_id=topic.topic_id,
+            name=name,
+            topic_id=topic_id,
             partition_responses=[
-                error.struct("PartitionProduceResponse", index=data.index, base_offset=-1, log_append_time_ms=-1, log_start_offset=-1)
-                for data in topic.partition_data
+                error.struct("PartitionProduceResponse", index=index, base_offset=-1, log_append_time_ms=-1, log_start_offset=-1)
+                for index in indexes
             ],
         )
-        for topic in request.topic_data
+        for (name, topic_id), indexes in topics.items()
+    ]
+
+
+def _fetch(request: Any, error: ErrorFields) -> list[Any]:
+    return [
+        error.plain(
+            "FetchableTopicResponse",
+            topic=topic.topic,
+            topic_id=topic.topic_id,
+            partitions=[
+                error.struct(
+                    "PartitionData",
+                    partition_index=partition.partition,
+                    high_watermark=-1,
+                    last_stable_offset=-1,
+                    log_start_offset=-1,
+                    aborted_transactions=[],
+                    preferred_read_replica=-1,
+                    records=b"",
+                )
+                for partition in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+
+
+def _list_offsets(request: Any, error: ErrorFields) -> list[Any]:
+    return [
+        error.plain(
+            "ListOffsetsTopicResponse",
+            name=topic.name,
+            partitions=[
+                error.struct("ListOffsetsPartitionResponse", partition_index=partition.partition_index, timestamp=-1, offset=-1)
+                for partition in topic.partitions
+            ],
+        )
+        for topic in request.topics
     ]
 
 
@@ -214,6 +257,7 @@ def _described_share_group_offsets(request: Any, error: ErrorFields) -> list[Any
 
 _BUILDERS: dict[ApiKeys, tuple[str, Builder]] = {
     ApiKeys.PRODUCE: ("responses", _produce),
+    ApiKeys.LIST_OFFSETS: ("topics", _list_offsets),
     ApiKeys.CREATE_TOPICS: ("topics", _per_topic("CreatableTopicResult")),
     ApiKeys.DELETE_TOPICS: ("responses", _delete_topics),
     ApiKeys.CREATE_PARTITIONS: ("results", _per_topic("CreatePartitionsTopicResult")),
@@ -248,7 +292,9 @@ _BUILDERS: dict[ApiKeys, tuple[str, Builder]] = {
     ),
 }
 
+FIRST_FETCH_VERSION_WITHOUT_TOPICS_IN_ERRORS = 13
 _FIRST_VERSION_WITH_ERROR_OF_ALL = {
+    ApiKeys.FETCH: 0,
     ApiKeys.ELECT_LEADERS: 1,
     ApiKeys.ADD_PARTITIONS_TO_TXN: 4,
     ApiKeys.ALTER_PARTITION_REASSIGNMENTS: 0,
@@ -264,9 +310,13 @@ def error_response(api_key: ApiKeys, api_version: int, request: Any, error: ApiE
         raise error
     response: Any = API_TABLE[api_key].response()
     builder = _BUILDERS.get(api_key)
+    if api_key is ApiKeys.FETCH and api_version < FIRST_FETCH_VERSION_WITHOUT_TOPICS_IN_ERRORS:
+        builder = ("responses", _fetch)
     if builder is not None:
         field_name, build = builder
         setattr(response, field_name, build(request, ErrorFields(api_key, error)))
+        if api_key is ApiKeys.FETCH:
+            response.session_id = request.session_id
         if api_version >= _FIRST_VERSION_WITH_ERROR_OF_ALL.get(api_key, api_version + 1):
             response.error_code = int(error.error)
             if api_key is ApiKeys.ALTER_PARTITION_REASSIGNMENTS:
@@ -275,6 +325,8 @@ def error_response(api_key: ApiKeys, api_version: int, request: Any, error: ApiE
     if not hasattr(response, "error_code"):
         raise error
     response.error_code = int(error.error)
+    if api_key is ApiKeys.FETCH:
+        response.session_id = request.session_id
     if hasattr(response, "error_message") and api_key is not ApiKeys.CONSUMER_GROUP_HEARTBEAT:  # whose error has no text, as in Kafka
         response.error_message = error.message or error.error.message
     if hasattr(response, "mirror_name"):

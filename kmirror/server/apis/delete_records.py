@@ -15,6 +15,7 @@ from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.replica.replica_types import DeleteRecordsResult
+from kmirror.server.apis.by_topic import by_topic
 from kmirror.server.apis.produce import ADMIN_CLIENT_ID
 from kmirror.server.request import Request
 from kmirror.wire.messages.delete_records import (
@@ -32,10 +33,12 @@ async def handle_delete_records(apis: KafkaApis, request: Request) -> DeleteReco
     message: DeleteRecordsRequest = request.message
     results: dict[TopicPartition, DeleteRecordsResult] = {}
     offsets: dict[TopicPartition, int] = {}
+    named: dict[TopicPartition, None] = {}
     for topic in message.topics:
         allowed = apis.authorize(request, AclOperation.DELETE, ResourceType.TOPIC, topic.name)
         for partition in topic.partitions:
             topic_partition = TopicPartition(topic.name, partition.partition_index)
+            named[topic_partition] = None
             if not allowed:
                 results[topic_partition] = DeleteRecordsResult(Errors.TOPIC_AUTHORIZATION_FAILED)
             elif not apis.metadata_cache.contains(topic_partition):
@@ -47,14 +50,8 @@ async def handle_delete_records(apis: KafkaApis, request: Request) -> DeleteReco
             message.timeout_ms, offsets, internal_topics_allowed=request.client_id == ADMIN_CLIENT_ID
         )
     topics = [
-        DeleteRecordsTopicResult(
-            name=topic.name,
-            partitions=[
-                _partition_result(partition.partition_index, results[TopicPartition(topic.name, partition.partition_index)])
-                for partition in topic.partitions
-            ],
-        )
-        for topic in message.topics
+        DeleteRecordsTopicResult(name=name, partitions=[_partition_result(index, result) for index, result in partitions])
+        for name, partitions in by_topic({asked: results[asked] for asked in named}).items()
     ]
     return DeleteRecordsResponse(topics=topics)
 

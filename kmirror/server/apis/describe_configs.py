@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+RESOURCE_TYPES = frozenset(
+    (RESOURCE_TOPIC, RESOURCE_BROKER, RESOURCE_BROKER_LOGGER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP, RESOURCE_MIRROR)
+)
 _AUTHORIZED_AS = {
     RESOURCE_TOPIC: (ResourceType.TOPIC, Errors.TOPIC_AUTHORIZATION_FAILED),
     RESOURCE_GROUP: (ResourceType.GROUP, Errors.GROUP_AUTHORIZATION_FAILED),
@@ -56,6 +59,10 @@ _AUTHORIZED_AS = {
 
 
 async def handle_describe_configs(apis: KafkaApis, request: Request) -> DescribeConfigsResponse:
+    """Raises INVALID_REQUEST for the whole request if one resource has a type that no config has."""
+    for resource in request.message.resources:
+        if resource.resource_type not in RESOURCE_TYPES:
+            raise ApiException(Errors.INVALID_REQUEST)
     return describe_configs(
         request.message, apis.config, apis.metadata_cache.image, check=lambda resource: _authorize(apis, request, resource)
     )

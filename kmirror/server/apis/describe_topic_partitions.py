@@ -73,6 +73,8 @@ def _names(apis: KafkaApis, message: DescribeTopicPartitionsRequest) -> list[str
         raise ApiException(Errors.INVALID_REQUEST, text)
     if cursor is not None and cursor.partition_index < 0:
         raise ApiException(Errors.INVALID_REQUEST, f"DescribeTopicPartitionsRequest cursor partition must be valid: {cursor}")
+    if cursor is None and "" in names:
+        raise ApiException(Errors.UNKNOWN_SERVER_ERROR, "A topic without a name cannot be described")
     return names
 
 

@@ -36,6 +36,7 @@ from kmirror.common.uuid import Uuid
 from kmirror.replica.fetch_session import FetchSelection
 from kmirror.replica.replica_types import CONSUMER_REPLICA_ID, ClientMetadata, FetchInfos, FetchParams, FetchPartitionData, FetchResults
 from kmirror.replica.replica_types import FetchPartition as PartitionFetch
+from kmirror.server.apis.isolation import check_isolation_level
 from kmirror.server.apis.leaders import LeaderEndpoints
 from kmirror.server.request import Request
 from kmirror.storage.fetch_data_info import FetchIsolation
@@ -91,6 +92,8 @@ async def handle_fetch(apis: KafkaApis, request: Request) -> FetchResponse:
             interesting.append((topic, fetch))
         else:
             erroneous.append((topic, FetchPartitionData(error, aborted_transactions=[])))
+    if interesting:
+        check_isolation_level(message.isolation_level)
     results: FetchResults = []
     may_follow = replica_id >= 0 and apis.authorize(request, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
     if interesting or (may_follow and context.followed is not None):
@@ -175,12 +178,13 @@ def _topic_names(apis: KafkaApis, message: FetchRequest) -> dict[Uuid, str]:
 
 
 def _fetch_infos(message: FetchRequest, topic_names: dict[Uuid, str]) -> FetchInfos:
-    infos: FetchInfos = []
+    """Of a partition that comes twice, the last one counts, at the place of the first."""
+    infos: dict[TopicIdPartition, PartitionFetch] = {}
     for topic in message.topics:
         name = topic_names.get(topic.topic_id, topic.topic)
         for partition in topic.partitions:
-            infos.append((TopicIdPartition(topic.topic_id, name, partition.partition), _partition_fetch(topic.topic_id, partition)))
-    return infos
+            infos[TopicIdPartition(topic.topic_id, name, partition.partition)] = _partition_fetch(topic.topic_id, partition)
+    return list(infos.items())
 
 
 def _partition_fetch(topic_id: Uuid, partition: FetchPartition) -> PartitionFetch:

@@ -12,7 +12,7 @@ no epoch above the partition's own (`replica.client_epochs`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
@@ -23,11 +23,11 @@ from kmirror.metadata.image import TopicImage, TopicsImage
 from kmirror.metadata.mirror_names import association_of
 from kmirror.replica.client_epochs import ClientEpochs
 from kmirror.runtime.api import run_together
+from kmirror.server.apis.by_topic import TopicAnswers, split_known
 from kmirror.server.apis.group_coordinators import authorize_group, coordinator_of
 from kmirror.server.request import Request
 from kmirror.wire.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -35,7 +35,6 @@ from kmirror.wire.messages.offset_commit import (
 )
 from kmirror.wire.messages.offset_delete import (
     OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
@@ -56,7 +55,6 @@ from kmirror.wire.messages.offset_fetch import (
 if TYPE_CHECKING:
     from kmirror.server.kafka_apis import KafkaApis
 
-P = TypeVar("P", OffsetCommitRequestPartition, OffsetDeleteRequestPartition)
 INVALID_OFFSET = -1
 OFFSET_TOPIC_ID_VERSION = 10
 OFFSET_FETCH_GROUPS_VERSION = 8
@@ -88,20 +86,20 @@ async def handle_offset_commit(apis: KafkaApis, request: Request) -> OffsetCommi
     if not is_own and not apis.authorize(request, AclOperation.READ, ResourceType.GROUP, message.group_id):
         return _commit_error(message.topics, Errors.GROUP_AUTHORIZATION_FAILED)
     topics = _topics(apis)
-    refused: list[OffsetCommitResponseTopic] = []
+    answers = TopicAnswers()
     accepted: list[OffsetCommitRequestTopic] = []
     for topic in message.topics:
         by_id = request.api_version >= OFFSET_TOPIC_ID_VERSION
         image = topics.topic_by_id(topic.topic_id) if by_id else topics.topic(topic.name)
-        known, unknown = _split(topic.partitions, image)
+        known, unknown = split_known(topic.partitions, image)
         error = Errors.UNKNOWN_TOPIC_ID if by_id and image is None else Errors.UNKNOWN_TOPIC_OR_PARTITION
         name = topic.name if image is None else image.name
         is_allowed = is_own or error is Errors.UNKNOWN_TOPIC_ID or apis.authorize(request, AclOperation.READ, ResourceType.TOPIC, name)
         if not is_allowed:
             known, unknown, error = [], topic.partitions, Errors.TOPIC_AUTHORIZATION_FAILED
-        if unknown:
+        if unknown or image is None or not is_allowed:
             partitions = [OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=error) for p in unknown]
-            refused.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
+            answers.add(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
         if image is not None and known:
             accepted.append(OffsetCommitRequestTopic(name=image.name, topic_id=image.id, partitions=known))
     message.topics = accepted
@@ -114,29 +112,8 @@ async def handle_offset_commit(apis: KafkaApis, request: Request) -> OffsetCommi
             answered.name = ""
         else:
             answered.topic_id = Uuid.ZERO
-    _add_refused(response.topics, refused)
+    response.topics = answers.merged(response.topics)
     return response
-
-
-def _split(partitions: list[P], image: TopicImage | None) -> tuple[list[P], list[P]]:
-    """Splits a request's partitions into those that the topic has and those that it does not."""
-    known: list[P] = []
-    unknown: list[P] = []
-    for partition in partitions:
-        (known if image is not None and partition.partition_index in image.partitions else unknown).append(partition)
-    return known, unknown
-
-
-def _add_refused(answered: list[Any], refused: list[Any]) -> None:
-    """Merges the refused topics into the answered ones, so that each topic has one entry."""
-    by_topic = {(topic.name, getattr(topic, "topic_id", None)): topic for topic in answered}
-    for topic in refused:
-        key = (topic.name, getattr(topic, "topic_id", None))
-        if key in by_topic:
-            by_topic[key].partitions += topic.partitions
-        else:
-            by_topic[key] = topic
-            answered.append(topic)
 
 
 def _commit_error(topics: list[OffsetCommitRequestTopic], error: Errors) -> OffsetCommitResponse:
@@ -173,10 +150,9 @@ async def _fetch_group(apis: KafkaApis, request: Request, group: OffsetFetchRequ
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=Errors.GROUP_AUTHORIZATION_FAILED)
     by_id = request.api_version >= OFFSET_TOPIC_ID_VERSION
     topics = _topics(apis)
-    wanted: dict[str, list[int]] | None = None
+    asked: list[tuple[str, list[int]]] = []
     unknown: list[OffsetFetchResponseTopics] = []
     if group.topics is not None:
-        wanted = {}
         for topic in group.topics:
             image = topics.topic_by_id(topic.topic_id) if by_id else None
             name = image.name if image is not None else topic.name
@@ -185,22 +161,22 @@ async def _fetch_group(apis: KafkaApis, request: Request, group: OffsetFetchRequ
             elif not is_own and not apis.authorize(request, AclOperation.DESCRIBE, ResourceType.TOPIC, name):
                 unknown.append(_refused_topic(topic, Errors.TOPIC_AUTHORIZATION_FAILED))
             else:
-                wanted[name] = list(topic.partition_indexes)
+                asked.append((name, topic.partition_indexes))
     try:
         found = await coordinator_of(apis).fetch_offsets(
             group.group_id,
-            wanted,
+            None if group.topics is None else _by_name(asked),
             member_id=group.member_id,
             member_epoch=group.member_epoch,
             require_stable=request.message.require_stable,
         )
     except ApiException as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.error)
-    if wanted is None and not is_own:
-        seen = apis.auth.filter_by_authorized(request, AclOperation.DESCRIBE, ResourceType.TOPIC, found)
-        found = {name: partitions for name, partitions in found.items() if name in seen}
+    if group.topics is None:
+        seen = found if is_own else apis.auth.filter_by_authorized(request, AclOperation.DESCRIBE, ResourceType.TOPIC, found)
+        asked = [(name, list(partitions)) for name, partitions in found.items() if name in seen]
     answers = []
-    for name, partitions in found.items():
+    for name, partitions in asked:
         image = topics.topic(name)
         if by_id and image is None:
             continue
@@ -209,12 +185,19 @@ async def _fetch_group(apis: KafkaApis, request: Request, group: OffsetFetchRequ
                 name="" if by_id else name,
                 topic_id=image.id if by_id and image is not None else Uuid.ZERO,
                 partitions=[
-                    _offset(index, _of_topic(committed, image if by_id else None), _largest_epoch(apis, name, index))
-                    for index, committed in partitions.items()
+                    _offset(index, _of_topic(found[name][index], image if by_id else None), _largest_epoch(apis, name, index))
+                    for index in partitions
                 ],
             )
         )
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=answers + unknown)
+
+
+def _by_name(asked: list[tuple[str, list[int]]]) -> dict[str, list[int]]:
+    wanted: dict[str, list[int]] = {}
+    for name, partitions in asked:
+        wanted.setdefault(name, []).extend(partitions)
+    return wanted
 
 
 def _of_topic(committed: FetchedOffset, image: TopicImage | None) -> FetchedOffset:
@@ -305,24 +288,25 @@ async def handle_offset_delete(apis: KafkaApis, request: Request) -> OffsetDelet
     gets the rest.
     """
     message: OffsetDeleteRequest = request.message
-    refused: list[OffsetDeleteResponseTopic] = []
+    answers = TopicAnswers()
     accepted: list[OffsetDeleteRequestTopic] = []
     try:
         authorize_group(apis, request, AclOperation.DELETE, message.group_id)
         for topic in message.topics:
             image = _topics(apis).topic(topic.name)
-            known, unknown = _split(topic.partitions, image)
+            known, unknown = split_known(topic.partitions, image)
             error = Errors.UNKNOWN_TOPIC_OR_PARTITION
-            if not apis.authorize(request, AclOperation.READ, ResourceType.TOPIC, topic.name):
+            is_allowed = apis.authorize(request, AclOperation.READ, ResourceType.TOPIC, topic.name)
+            if not is_allowed:
                 known, unknown, error = [], topic.partitions, Errors.TOPIC_AUTHORIZATION_FAILED
-            rows = [OffsetDeleteResponsePartition(p.partition_index, error) for p in unknown]
-            if rows:
-                refused.append(OffsetDeleteResponseTopic(name=topic.name, partitions=rows))
+            if unknown or image is None or not is_allowed:
+                rows = [OffsetDeleteResponsePartition(p.partition_index, error) for p in unknown]
+                answers.add(OffsetDeleteResponseTopic(name=topic.name, partitions=rows))
             if known:
                 accepted.append(OffsetDeleteRequestTopic(name=topic.name, partitions=known))
         message.topics = accepted
         response = await coordinator_of(apis).delete_offsets(message)
     except ApiException as failure:
         return OffsetDeleteResponse(error_code=failure.error)
-    _add_refused(response.topics, refused)
+    response.topics = answers.merged(response.topics)
     return response

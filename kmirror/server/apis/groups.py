@@ -47,7 +47,7 @@ async def _described(apis: KafkaApis, request: Request, group_id: str, *, with_o
         group = await coordinator_of(apis).describe_group(group_id, request.api_version)
     except ApiException as error:
         return DescribedGroup(group_id=group_id, error_code=error.error)
-    if with_operations:
+    if with_operations and not group.error_code:
         group.authorized_operations = apis.auth.authorized_operations(request, ResourceType.GROUP, group_id)
     return group
 

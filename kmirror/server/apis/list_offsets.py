@@ -34,6 +34,8 @@ from kmirror.common.sentinels import (
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.replica.partition_reader import fetch_offset_for_timestamp
 from kmirror.replica.replica_types import CONSUMER_REPLICA_ID, DEBUGGING_REPLICA_ID, ListOffsetsResult
+from kmirror.server.apis.by_topic import by_topic
+from kmirror.server.apis.isolation import check_isolation_level
 from kmirror.server.request import Request
 from kmirror.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -61,21 +63,28 @@ FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 
 async def handle_list_offsets(apis: KafkaApis, request: Request) -> ListOffsetsResponse:
     message: ListOffsetsRequest = request.message
+    if message.topics:
+        check_isolation_level(message.isolation_level)
     counts = Counter((topic.name, partition.partition_index) for topic in message.topics for partition in topic.partitions)
-    topics: list[ListOffsetsTopicResponse] = []
+    results: dict[TopicPartition, ListOffsetsResult] = {}
     for topic in message.topics:
         allowed = apis.authorize(request, AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name)
-        answers: list[ListOffsetsPartitionResponse] = []
-        for partition in {partition.partition_index: partition for partition in topic.partitions}.values():
+        for partition in topic.partitions:
+            topic_partition = TopicPartition(topic.name, partition.partition_index)
             if not allowed:
-                result = ListOffsetsResult(Errors.TOPIC_AUTHORIZATION_FAILED)
+                results[topic_partition] = ListOffsetsResult(Errors.TOPIC_AUTHORIZATION_FAILED)
             elif counts[topic.name, partition.partition_index] > 1:
-                result = ListOffsetsResult(Errors.INVALID_REQUEST)
+                results[topic_partition] = ListOffsetsResult(Errors.INVALID_REQUEST)
             else:
-                result = _list_offset(apis, request, TopicPartition(topic.name, partition.partition_index), partition)
-            answers.append(_partition_response(partition.partition_index, result, request.api_version))
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
-    return ListOffsetsResponse(topics=topics)
+                results[topic_partition] = _list_offset(apis, request, topic_partition, partition)
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=name, partitions=[_partition_response(index, result, request.api_version) for index, result in partitions]
+            )
+            for name, partitions in by_topic(results).items()
+        ]
+    )
 
 
 def _list_offset(apis: KafkaApis, request: Request, topic_partition: TopicPartition, wanted: ListOffsetsPartition) -> ListOffsetsResult:

@@ -27,8 +27,9 @@ from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.record.produce_validation import classify_records, validate_produce_records
-from kmirror.record.record_batch import ATTRIBUTES_POSITION, CURRENT_MAGIC, HEADER_SIZE_UP_TO_MAGIC, TRANSACTIONAL_FLAG
+from kmirror.common.uuid import Uuid
+from kmirror.record.produce_validation import RecordSetKind, classify_records, validate_produce_records
+from kmirror.record.record_batch import ATTRIBUTES_POSITION, TRANSACTIONAL_FLAG
 from kmirror.replica.replica_types import PartitionResponse
 from kmirror.server.add_partitions_to_txn_manager import TransactionSupportedOperation
 from kmirror.server.apis.leaders import LeaderEndpoints
@@ -39,6 +40,7 @@ from kmirror.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
+    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -53,16 +55,20 @@ ADMIN_CLIENT_ID = "__admin_client"
 FIRST_VERSION_WITH_LEADER = 10
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 
+PartitionKey = tuple[str, Uuid, int]
+"""Topic name, topic id (zero below v13) and partition."""
+Refused = dict[PartitionKey, PartitionResponse]
+
 _log = logging.getLogger(__name__)
 
 
 async def handle_produce(apis: KafkaApis, request: Request) -> Any:
     message: ProduceRequest = request.message
     entries: dict[TopicPartition, Buffer] = {}
-    refused: dict[int, PartitionResponse] = {}
+    refused: Refused = {}
     if _has_transactional_records(message) and not _may_use_transaction(apis, request):
         denied = PartitionResponse(Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        return _answer(apis, request, {}, {id(data): denied for topic in message.topic_data for data in topic.partition_data})
+        return _answer(apis, request, {}, {_key(topic, data): denied for topic in message.topic_data for data in topic.partition_data})
     for topic in message.topic_data:
         _check_topic(apis, request, topic, entries, refused)
     verified = await _verify_transaction(apis, request, entries) if any(map(is_transactional, entries.values())) else NOTHING_TO_VERIFY
@@ -81,14 +87,19 @@ async def handle_produce(apis: KafkaApis, request: Request) -> Any:
 
 
 def _has_transactional_records(message: ProduceRequest) -> bool:
-    return any(
-        isinstance(data.records, (bytes, bytearray, memoryview))
-        and len(data.records) > ATTRIBUTES_POSITION + 1
-        and data.records[HEADER_SIZE_UP_TO_MAGIC - 1] == CURRENT_MAGIC
-        and is_transactional(data.records)
-        for topic in message.topic_data
-        for data in topic.partition_data
-    )
+    """Whether a partition's first batch is transactional.
+
+    Raises CORRUPT_MESSAGE, for the whole request, for a first batch of an impossible length or
+    magic that comes before it, as Kafka's RequestUtils.hasTransactionalRecords does.
+    """
+    for topic in message.topic_data:
+        for data in topic.partition_data:
+            records = data.records
+            if not isinstance(records, (bytes, bytearray, memoryview)) or classify_records(records) is not RecordSetKind.V2:
+                continue
+            if len(records) > ATTRIBUTES_POSITION + 1 and is_transactional(records):
+                return True
+    return False
 
 
 def _may_use_transaction(apis: KafkaApis, request: Request) -> bool:
@@ -102,11 +113,17 @@ async def _verify_transaction(apis: KafkaApis, request: Request, entries: dict[T
     return await verify_batches(apis, transactional_id, entries, operation)
 
 
+def _key(topic: TopicProduceData, data: PartitionProduceData) -> PartitionKey:
+    return topic.name, topic.topic_id, data.index
+
+
 def _check_topic(
-    apis: KafkaApis, request: Request, topic: TopicProduceData, entries: dict[TopicPartition, Buffer], refused: dict[int, PartitionResponse]
+    apis: KafkaApis, request: Request, topic: TopicProduceData, entries: dict[TopicPartition, Buffer], refused: Refused
 ) -> None:
-    """Sorts a topic's partitions into those to append and those already refused (by the identity of
-    their data).
+    """Sorts a topic's partitions into those to append and those already refused.
+
+    Of a partition that comes twice the last data is appended; if one of the two is refused, that is
+    the answer.
     """
     topic_error = Errors.NONE
     if request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
@@ -120,31 +137,19 @@ def _check_topic(
     for data in topic.partition_data:
         topic_partition = TopicPartition(topic.name, data.index)
         if topic_error is not Errors.NONE:
-            refused[id(data)] = PartitionResponse(topic_error)
+            refused[_key(topic, data)] = PartitionResponse(topic_error)
         elif not apis.metadata_cache.contains(topic_partition):
-            refused[id(data)] = PartitionResponse(Errors.UNKNOWN_TOPIC_OR_PARTITION)
+            refused[_key(topic, data)] = PartitionResponse(Errors.UNKNOWN_TOPIC_OR_PARTITION)
         elif not isinstance(data.records, (bytes, bytearray, memoryview)):
-            refused[id(data)] = PartitionResponse(Errors.INVALID_RECORD)
+            refused[_key(topic, data)] = PartitionResponse(Errors.INVALID_RECORD)
         else:
             try:
                 validate_produce_records(request.api_version, data.records)
             except ApiException as error:
-                refused[id(data)] = _malformed(data.records, error)
+                refused[_key(topic, data)] = PartitionResponse(error.error)
             else:
-                entries.setdefault(topic_partition, data.records)
+                entries[topic_partition] = data.records
         data.records = None
-
-
-def _malformed(records: Buffer, error: ApiException) -> PartitionResponse:
-    """Returns the answer for bytes that are not one batch of magic 2.
-
-    Kafka sends the text only if the first batch is corrupt.
-    """
-    try:
-        classify_records(records)
-    except ApiException as corrupt:
-        return PartitionResponse(corrupt.error, error_message=corrupt.message)
-    return PartitionResponse(error.error)
 
 
 def is_transactional(records: Buffer) -> bool:
@@ -152,29 +157,34 @@ def is_transactional(records: Buffer) -> bool:
     return bool(records[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL_FLAG)
 
 
-def _answer(
-    apis: KafkaApis, request: Request, results: dict[TopicPartition, PartitionResponse], refused: dict[int, PartitionResponse]
-) -> Any:
+def _answer(apis: KafkaApis, request: Request, results: dict[TopicPartition, PartitionResponse], refused: Refused) -> Any:
     message: ProduceRequest = request.message
     leaders = LeaderEndpoints(apis.metadata_cache, request.listener_name)
     failed: list[str] = []
-    topics: list[TopicProduceResponse] = []
+    topics: dict[tuple[str, Uuid], dict[int, PartitionProduceResponse]] = {}
     for topic in message.topic_data:
-        responses: list[PartitionProduceResponse] = []
+        if not topic.partition_data:
+            continue
+        responses = topics.setdefault((topic.name, topic.topic_id), {})
         for data in topic.partition_data:
+            if data.index in responses:
+                continue
             topic_partition = TopicPartition(topic.name, data.index)
-            result = refused.get(id(data)) or results[topic_partition]
+            result = refused.get(_key(topic, data)) or results[topic_partition]
             if result.error is not Errors.NONE:
                 failed.append(f"{topic_partition} -> {result.error.name}")
             response = _partition_response(data.index, result)
             if result.error is Errors.NOT_LEADER_OR_FOLLOWER and request.api_version >= FIRST_VERSION_WITH_LEADER:
                 response.current_leader = LeaderIdAndEpoch(*leaders.add(topic_partition))
-            responses.append(response)
-        if responses:
-            topics.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=responses))
+            responses[data.index] = response
     if message.acks != 0:
-        nodes = [NodeEndpoint(node.id, node.host, node.port, node.rack) for node in leaders.nodes]
-        return ProduceResponse(responses=topics, node_endpoints=nodes)
+        return ProduceResponse(
+            responses=[
+                TopicProduceResponse(name=name, topic_id=topic_id, partition_responses=list(responses.values()))
+                for (name, topic_id), responses in topics.items()
+            ],
+            node_endpoints=[NodeEndpoint(node.id, node.host, node.port, node.rack) for node in leaders.nodes],
+        )
     if not failed:
         return NO_RESPONSE
     _log.info(

@@ -122,13 +122,16 @@ async def handle_add_partitions_to_txn(apis: KafkaApis, request: Request) -> Add
     message: AddPartitionsToTxnRequest = request.message
     if request.api_version >= FIRST_BROKER_VERSION:
         apis.auth.authorize_cluster_operation(request, AclOperation.CLUSTER_ACTION)
-        results = await run_together(apis.runtime, "add-partitions-to-txn", [_add_for_broker(apis, each) for each in message.transactions])
+        asked = [_add_for_broker(apis, each) for each in message.transactions]
+        results = await run_together(apis.runtime, "add-partitions-to-txn", asked)
         return AddPartitionsToTxnResponse(results_by_transaction=results)
-    errors = await _add_for_client(apis, request, message)
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_topic_results(errors))
+    return await _add_for_client(apis, request, message)
 
 
-async def _add_for_client(apis: KafkaApis, request: Request, message: AddPartitionsToTxnRequest) -> Mapping[TopicPartition, Errors]:
+async def _add_for_client(apis: KafkaApis, request: Request, message: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+    """As in Kafka, what the coordinator was asked is answered as often as it was named, and what is
+    refused before that once.
+    """
     authorize_transactional_id(apis, request, message.v3_and_below_transactional_id)
     partitions = _partitions(message.v3_and_below_topics)
     allowed = apis.auth.filter_by_authorized(
@@ -139,7 +142,7 @@ async def _add_for_client(apis: KafkaApis, request: Request, message: AddPartiti
     )
     refused = _refused(apis, partitions, allowed)
     if refused:
-        return refused
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_topic_results(refused))
     error = await transaction_coordinator(apis).add_partitions(
         message.v3_and_below_transactional_id,
         message.v3_and_below_producer_id,
@@ -147,28 +150,25 @@ async def _add_for_client(apis: KafkaApis, request: Request, message: AddPartiti
         partitions,
         client_transaction_version=0,
     )
-    return dict.fromkeys(partitions, _known_to_client(error, request.api_version, FIRST_VERSION_WITH_FENCED))
+    told = _known_to_client(error, request.api_version, FIRST_VERSION_WITH_FENCED)
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_as_named(message.v3_and_below_topics, told))
 
 
 async def _add_for_broker(apis: KafkaApis, transaction: AddPartitionsToTxnTransaction) -> AddPartitionsToTxnResult:
     partitions = _partitions(transaction.topics)
     errors = _refused(apis, partitions, {partition.topic for partition in partitions})
-    if not errors:
-        errors = await _ask_coordinator(apis, transaction, partitions)
-    return AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=_topic_results(errors))
-
-
-async def _ask_coordinator(
-    apis: KafkaApis, transaction: AddPartitionsToTxnTransaction, partitions: list[TopicPartition]
-) -> dict[TopicPartition, Errors]:
     coordinator = transaction_coordinator(apis)
     producer = (transaction.transactional_id, transaction.producer_id, transaction.producer_epoch)
-    if transaction.verify_only:
-        return await coordinator.verify_partitions(*producer, partitions)
-    error = await coordinator.add_partitions(*producer, partitions, client_transaction_version=TRANSACTIONS_V2)
-    if error is Errors.UNSUPPORTED_VERSION:
-        raise ApiException(error)  # transaction.version is 0 here: an error of the whole request, as in Kafka
-    return dict.fromkeys(partitions, error)
+    if errors:
+        results = _topic_results(errors)
+    elif transaction.verify_only:
+        results = _topic_results(await coordinator.verify_partitions(*producer, partitions))
+    else:
+        error = await coordinator.add_partitions(*producer, partitions, client_transaction_version=TRANSACTIONS_V2)
+        if error is Errors.UNSUPPORTED_VERSION:
+            raise ApiException(error)  # transaction.version is 0 here: an error of the whole request, as in Kafka
+        results = _as_named(transaction.topics, error)
+    return AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=results)
 
 
 def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> list[TopicPartition]:
@@ -192,6 +192,19 @@ def _topic_results(errors: Mapping[TopicPartition, Errors]) -> list[AddPartition
         result = AddPartitionsToTxnPartitionResult(partition_index=partition.partition, partition_error_code=error)
         topics.setdefault(partition.topic, []).append(result)
     return [AddPartitionsToTxnTopicResult(name=name, results_by_partition=results) for name, results in topics.items()]
+
+
+def _as_named(topics: Iterable[AddPartitionsToTxnTopic], error: Errors) -> list[AddPartitionsToTxnTopicResult]:
+    """The coordinator's one answer, for each topic and partition as often as it was named."""
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(partition_index=number, partition_error_code=error) for number in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
 
 
 async def handle_add_offsets_to_txn(apis: KafkaApis, request: Request) -> AddOffsetsToTxnResponse:

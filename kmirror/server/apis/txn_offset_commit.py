@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
-from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.record import NO_SEQUENCE
 from kmirror.server.add_partitions_to_txn_manager import TransactionSupportedOperation
+from kmirror.server.apis.by_topic import TopicAnswers, split_known
 from kmirror.server.apis.transactions import authorize_transactional_id, offsets_partition
 from kmirror.server.request import Request
 from kmirror.server.transaction_verification import TransactionalWrite, verify_partitions
@@ -38,15 +38,14 @@ FIRST_VERSION_WITH_LOAD_IN_PROGRESS = 2
 _NOT_AVAILABLE = (Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.NOT_ENOUGH_REPLICAS, Errors.REQUEST_TIMED_OUT)
 _NOT_COORDINATOR = (Errors.NOT_LEADER_OR_FOLLOWER, Errors.KAFKA_STORAGE_ERROR)
 
-Results = dict[tuple[str, int], Errors]
-
 
 async def handle_txn_offset_commit(apis: KafkaApis, request: Request) -> TxnOffsetCommitResponse:
     message: TxnOffsetCommitRequest = request.message
     authorize_transactional_id(apis, request, message.transactional_id)
     if not apis.authorize(request, AclOperation.READ, ResourceType.GROUP, message.group_id):
         raise ApiException(Errors.GROUP_AUTHORIZATION_FAILED)
-    refused = _refused(apis, request, message)
+    answers = TopicAnswers()
+    accepted = _accepted(apis, request, message, answers)
     committed: TxnOffsetCommitRequest = TxnOffsetCommitRequest(
         transactional_id=message.transactional_id,
         group_id=message.group_id,
@@ -55,44 +54,35 @@ async def handle_txn_offset_commit(apis: KafkaApis, request: Request) -> TxnOffs
         generation_id=message.generation_id,
         member_id=message.member_id,
         group_instance_id=message.group_instance_id,
-        topics=_without(message.topics, refused),
+        topics=accepted,
     )
-    results: Results = {}
+    answered: list[TxnOffsetCommitResponseTopic] = []
     if committed.topics:
         try:
             response = await _commit(apis, committed, TransactionSupportedOperation.of_txn_offset_commit(request.api_version))
         except ApiException as error:
             response = error_response(ApiKeys.TXN_OFFSET_COMMIT, request.api_version, committed, _translated(error))
-        results = {
-            (topic.name, partition.partition_index): Errors.for_code(partition.error_code)
-            for topic in response.topics
-            for partition in topic.partitions
-        }
-    return _response(message, {**results, **refused}, request.api_version)
+        answered = response.topics
+    return _response(answers.merged(answered), request.api_version)
 
 
-def _refused(apis: KafkaApis, request: Request, message: TxnOffsetCommitRequest) -> Results:
+def _accepted(
+    apis: KafkaApis, request: Request, message: TxnOffsetCommitRequest, answers: TopicAnswers
+) -> list[TxnOffsetCommitRequestTopic]:
+    """Returns what the coordinator is asked; what is refused goes into `answers`."""
     names = [topic.name for topic in message.topics]
     allowed = apis.auth.filter_by_authorized(request, AclOperation.READ, ResourceType.TOPIC, names)
-    refused: Results = {}
+    accepted: list[TxnOffsetCommitRequestTopic] = []
     for topic in message.topics:
-        for partition in topic.partitions:
-            if topic.name not in allowed:
-                refused[topic.name, partition.partition_index] = Errors.TOPIC_AUTHORIZATION_FAILED
-            elif not apis.metadata_cache.contains(TopicPartition(topic.name, partition.partition_index)):
-                refused[topic.name, partition.partition_index] = Errors.UNKNOWN_TOPIC_OR_PARTITION
-    return refused
-
-
-def _without(topics: list[TxnOffsetCommitRequestTopic], refused: Results) -> list[TxnOffsetCommitRequestTopic]:
-    kept = [
-        TxnOffsetCommitRequestTopic(
-            name=topic.name,
-            partitions=[partition for partition in topic.partitions if (topic.name, partition.partition_index) not in refused],
-        )
-        for topic in topics
-    ]
-    return [topic for topic in kept if topic.partitions]
+        error = Errors.UNKNOWN_TOPIC_OR_PARTITION if topic.name in allowed else Errors.TOPIC_AUTHORIZATION_FAILED
+        image = apis.metadata_cache.image.topics.topic(topic.name)
+        known, unknown = split_known(topic.partitions, image if topic.name in allowed else None)
+        if unknown or image is None or topic.name not in allowed:
+            partitions = [TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=error) for p in unknown]
+            answers.add(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
+        if known:
+            accepted.append(TxnOffsetCommitRequestTopic(name=topic.name, partitions=known))
+    return accepted
 
 
 async def _commit(apis: KafkaApis, message: TxnOffsetCommitRequest, operation: TransactionSupportedOperation) -> TxnOffsetCommitResponse:
@@ -125,23 +115,9 @@ def _translated(error: ApiException) -> ApiException:
     return error
 
 
-def _response(message: TxnOffsetCommitRequest, results: Results, version: int) -> TxnOffsetCommitResponse:
-    def code(key: tuple[str, int]) -> Errors:
-        error = results[key]
-        too_new = error is Errors.COORDINATOR_LOAD_IN_PROGRESS and version < FIRST_VERSION_WITH_LOAD_IN_PROGRESS
-        return Errors.COORDINATOR_NOT_AVAILABLE if too_new else error
-
-    return TxnOffsetCommitResponse(
-        topics=[
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
-                    TxnOffsetCommitResponsePartition(
-                        partition_index=partition.partition_index, error_code=code((topic.name, partition.partition_index))
-                    )
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in message.topics
-        ]
-    )
+def _response(topics: list[TxnOffsetCommitResponseTopic], version: int) -> TxnOffsetCommitResponse:
+    if version < FIRST_VERSION_WITH_LOAD_IN_PROGRESS:
+        for partition in (partition for topic in topics for partition in topic.partitions):
+            if partition.error_code == Errors.COORDINATOR_LOAD_IN_PROGRESS:
+                partition.error_code = Errors.COORDINATOR_NOT_AVAILABLE
+    return TxnOffsetCommitResponse(topics=topics)

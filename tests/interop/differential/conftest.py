@@ -9,48 +9,17 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from support.peers.peers import apache_kafka
-
-from kmirror import EmbeddedCluster
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from harness import Pair, Side
+from harness import Pair
 from known_differences import is_known
-
-COMMON = {
-    "num.partitions": "1",
-    "message.max.bytes": "100000",
-    "group.initial.rebalance.delay.ms": "0",
-    "offsets.topic.num.partitions": "3",
-    "offsets.topic.replication.factor": "1",
-    "transaction.state.log.num.partitions": "3",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
-    "share.coordinator.state.topic.replication.factor": "1",
-    "share.coordinator.state.topic.min.isr": "1",
-    "group.min.session.timeout.ms": "200",
-    "log.retention.check.interval.ms": "86400000",
-}
-"""What both brokers are set to, so that DescribeConfigs can be compared, too. Many records have times
-of long ago: no broker may begin to delete them on its own clock while they are compared.
-"""
+from peer_pairs import COMMON, both
 
 
 @pytest.fixture(scope="session")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    folder = tmp_path_factory.mktemp("differential")
-    with apache_kafka(folder / "apache", properties=COMMON) as kafka, EmbeddedCluster(config=COMMON) as cluster:
-        node = cluster.nodes[0]
-        names = {
-                "apache": [(str(kafka.data), "<dir>"), (kafka.cluster_id, "<cluster>"), (str(kafka.controller_port), "<controller port>"),
-                           (str(kafka.port), "<port>")],
-                "kmirror": [(str(node.log_dir), "<dir>"), (cluster.cluster_id, "<cluster>"), (str(node.controller_port), "<controller port>"),
-                            (str(node.port), "<port>")],
-        }  # fmt: skip
-        pair = Pair(Side("apache", kafka.port, verbatim=True), Side("kmirror", node.port), names)
-        pair.controllers = Pair(Side("apache", kafka.controller_port, verbatim=True), Side("kmirror", node.controller_port), names)
+    with both(tmp_path_factory.mktemp("differential"), COMMON) as pair:
         yield pair
-        pair.close()
 
 
 @pytest.fixture

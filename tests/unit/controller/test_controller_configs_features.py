@@ -68,7 +68,6 @@ def test_a_list_of_a_broker_is_appended_to_its_default(controller: ControllerDou
         (TOPIC, "t", [("retention.ms", APPEND, "1")], Errors.INVALID_CONFIG, "Can't APPEND to key retention.ms because its type is not LIST."),
         (TOPIC, "t", [("x", SET, "1")], Errors.INVALID_CONFIG, "Unknown topic config name: x"),
         (TOPIC, "t", [("retention.ms", SET, "1"), ("retention.ms", SET, "2")], Errors.INVALID_REQUEST, "Error due to duplicate config keys: retention.ms"),
-        (TOPIC, "t", [("retention.ms", 9, "1")], Errors.INVALID_REQUEST, "Unknown operation type 9"),
         (BROKER, "abc", [("log.cleaner.threads", SET, "1")], Errors.INVALID_REQUEST, "Unable to parse broker name as a base 10 number."),
         (BROKER, "9", [("log.cleaner.threads", SET, "1")], Errors.BROKER_ID_NOT_REGISTERED, "Broker with id 9 not found."),
         (GROUP, "", [("consumer.session.timeout.ms", SET, "1")], Errors.INVALID_REQUEST, "Default group resources are not allowed."),
@@ -87,6 +86,13 @@ def test_changes_that_are_refused(
     before = controller.state.image.configs
     assert alter(controller, kind, name, *changes) == (code, text)
     assert controller.state.image.configs is before
+
+
+def test_an_unknown_operation_fails_the_whole_request(controller: ControllerDouble) -> None:
+    """Kafka's controller answers UNKNOWN_SERVER_ERROR for every resource."""
+    with pytest.raises(ApiException, match="Unknown operation type 9") as refused:
+        alter(controller, TOPIC, "t", ("retention.ms", 9, "1"))
+    assert refused.value.error is Errors.UNKNOWN_SERVER_ERROR
 
 
 def test_a_resource_given_twice(controller: ControllerDouble) -> None:
