@@ -27,7 +27,9 @@ from kmirror.cli.sim_ledger import ledger_at, show_summary, tell_resumed
 from kmirror.common.errors import ConfigError
 from kmirror.sim.ablations import safeguard_names
 from kmirror.sim.campaign import SeedResult, resume_campaign, run_campaign
+from kmirror.sim.events import Converged, History
 from kmirror.sim.fault_kinds import FAULTS
+from kmirror.sim.fleet_events import Healed
 from kmirror.sim.histories.registry import HISTORIES, run_named, summary_of
 from kmirror.sim.ledger import Campaign, Ledger, this_program
 from kmirror.sim.run import RunResult
@@ -175,10 +177,17 @@ def _tell(result: RunResult, without: tuple[str, ...]) -> None:
         print(f"BROKEN {violation}")
     if len(result.violations) > SHOWN_VIOLATIONS:
         print(f"... and {len(result.violations) - SHOWN_VIOLATIONS} more")
-    verdict = "every rule held" if result.ok else f"{len(result.violations)} violations"
+    verdict = _held(result.history) if result.ok else f"{len(result.violations)} violations"
     print(f"{verdict}; {result.steps} steps, {result.now_us / 1_000_000:.3f} s of virtual time, trace {result.trace_hash}")
     if not result.ok:
         print(f"replay: {replay_command(result.name, result.seed, without)}")
+
+
+def _held(history: History) -> str:
+    """What the rules looked at. Logs are compared only where nobody writes and the lag is 0."""
+    healed = any(isinstance(event, (Converged, Healed)) for event in history.events)
+    compared = "logs compared where both sides were still" if healed else "NO LOGS COMPARED: the two sides were never still"
+    return f"every rule held: {len(history.events):,} recorded events judged, {compared}"
 
 
 def _run_many(history: str, seeds: range, without: tuple[str, ...], *, jobs: int, as_json: bool, ledger: Ledger | None) -> int:

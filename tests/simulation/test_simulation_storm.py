@@ -20,9 +20,12 @@ import pytest
 from support.waiting import REACHED_S
 
 from kmirror.cli.kmirror import main
+from kmirror.cli.sim import _held
 from kmirror.common.errors import KmirrorError
+from kmirror.common.topic_partition import TopicPartition
 from kmirror.sim.ablations import Ablations, safeguard_names
 from kmirror.sim.campaign import run_campaign, run_seed
+from kmirror.sim.events import Converged, History, LogKey
 from kmirror.sim.fault_kinds import FAULTS
 from kmirror.sim.flow_ablations import FLOW_REPLACEMENTS
 from kmirror.sim.histories.alignment import ALIGNMENT_HISTORIES
@@ -171,6 +174,14 @@ class TestCommand:
         told = capsys.readouterr().out
         assert "orders-0 is STOPPED in mirror m" in told
         assert "every rule held" in told
+
+    def test_a_verdict_says_whether_logs_were_compared(self):
+        log = LogKey("a", TopicPartition("t", 0))
+        assert _held(History()).endswith("NO LOGS COMPARED: the two sides were never still")
+        assert (
+            _held(History([Converged(1, source=log, destination=log)]))
+            == "every rule held: 1 recorded events judged, logs compared where both sides were still"
+        )
 
     def test_a_broken_rule_gives_exit_code_1_and_the_replay_command(self, capsys):
         arguments = ["--seed", "1", "--history", "writes_to_the_mirror", "--without", "read_only_enforced"]

@@ -31,6 +31,7 @@ class Run:
     options: argparse.Namespace
     problems: list[str] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
+    held: int = 0
     started: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -54,6 +55,7 @@ class Run:
         except AssertionError as error:
             self.broken(f"{what}: {error}")
             return False
+        self.held += 1
         self.say(f"held: {what}")
         return True
 
@@ -63,7 +65,7 @@ class Run:
         numbers = ", ".join(f"{number} {what}" for what, number in self.counts.items())
         told = f"{self.name}: {self.rounds} rounds, seed {self.seed}, {time.monotonic() - self.started:.0f} s; {numbers or 'nothing counted'}; "
         if not self.problems:
-            return f"{told}every promise held"
+            return f"{told}each of {self.held} promises held"
         more = f" and {len(self.problems) - 1} more" if len(self.problems) > 1 else ""
         first = self.problems[0].splitlines()[0]
         return f"{told}BROKEN: {first}{more}; logs and data: {self.folder}"
@@ -88,6 +90,8 @@ def perform(name: str, campaign: Campaign, *, rounds: int, seed: int, options: a
         raise
     except Exception as error:  # noqa: BLE001 - whatever ended it, the verdict says so and the folder is kept
         run.broken(f"the campaign broke off: {type(error).__name__}: {error}")
+    if not run.held and not run.problems:
+        run.broken("no promise was checked, so none is known to hold")
     print(run.verdict)
     sys.stdout.flush()
     if not run.problems and not given:
