@@ -9,6 +9,10 @@ import re
 
 KNOWN = [
     (
+        r"ApiVersionsRequest.*\.(supported|finalized)_features: only Kafka has {'name': '(share|streams).version'",
+        "share groups and streams groups are not served here; a feature that is announced and not served makes clients wait for ever",
+    ),
+    (
         r"ProduceRequest null: Kafka 'no answer'",
         "Kafka never answers null records, so a client waits for its timeout and sends them again; there is no answer to be the same as",
     ),
