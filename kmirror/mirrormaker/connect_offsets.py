@@ -7,6 +7,13 @@ and compaction keeps one record of both.
 
     ["MirrorSourceConnector",{"cluster":"A","partition":0,"topic":"t"}]    {"offset":41}
 
+An offset says where, not in what: so the id of a source's topic stands beside it, with where the
+partition was read first, under a connector's name that no connector has. Apache's workers do not ask
+for it.
+
+    ["kmirror-topic-ids",{"cluster":"A","connector":"c","partition":0,"topic":"t"}]
+                                                                       {"offset":0,"topicId":"..."}
+
 A record without a value deletes. What is not of this form is left alone, with a warning: another
 connector may share the topic.
 
@@ -19,17 +26,20 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
 from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord
 from kmirror.common.java_order import hash_map_order
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.uuid import Uuid
 from kmirror.mirrormaker.internal_topics import InternalTopicReader
 from kmirror.runtime.api import Runtime
 
 OFFSET_KEY: Final = "offset"
+TOPIC_ID_KEY: Final = "topicId"
+TOPIC_IDS: Final = "kmirror-topic-ids"
 NOTHING_STORED: Final = -1
 MOST_LONG: Final = 2**63 - 1
 _log = logging.getLogger(__name__)
@@ -56,6 +66,24 @@ def _hash_map_order(names: tuple[str, ...]) -> list[str]:
 
 def offset_value(offset: int) -> bytes:
     return json.dumps({OFFSET_KEY: offset}, separators=(",", ":")).encode()
+
+
+def topic_id_key(connector: str, source: SourcePartition) -> bytes:
+    return offset_key(TOPIC_IDS, {**source, "connector": connector})
+
+
+def topic_id_value(first_offset: int, topic_id: Uuid) -> bytes:
+    return json.dumps({OFFSET_KEY: first_offset, TOPIC_ID_KEY: str(topic_id)}, separators=(",", ":")).encode()
+
+
+def parse_topic_id(value: bytes | None) -> Uuid:
+    """Returns the id, zero if the value has none."""
+    parsed = parse_json(value)
+    text = parsed.get(TOPIC_ID_KEY) if isinstance(parsed, dict) else None
+    try:
+        return Uuid.from_string(text) if isinstance(text, str) else Uuid.ZERO
+    except ValueError:
+        return Uuid.ZERO
 
 
 def parse_key(key: bytes | None) -> bytes | None:
@@ -91,6 +119,14 @@ class SourceOffsets(Protocol):
 
     async def refresh(self) -> None: ...
     def get(self, connector: str, source: SourcePartition) -> int: ...
+    def topic_id(self, connector: str, source: SourcePartition) -> Uuid:
+        """Returns the id that the source's topic had when its partition was read last, zero if none is stored."""
+        ...
+
+    async def write_topic_ids(self, connector: str, rows: Sequence[tuple[SourcePartition, int, Uuid]]) -> None:
+        """Stores ids, and the offsets at which the partitions were read first."""
+        ...
+
     async def write(
         self, connector: str, offsets: list[tuple[SourcePartition, int]], transaction_of: KafkaProducer | None = None
     ) -> None: ...
@@ -101,6 +137,7 @@ class StoredOffsets:
 
     def __init__(self) -> None:
         self._offsets: dict[bytes, int] = {}
+        self._topic_ids: dict[bytes, Uuid] = {}
 
     def handle_record(self, key: bytes | None, value: bytes | None) -> None:
         known = parse_key(key)
@@ -108,6 +145,9 @@ class StoredOffsets:
             _log.warning("Ignoring a record of the offsets topic with the key %r, which is not a connector and a source partition.", key)
         elif value is None:
             self._offsets.pop(known, None)
+            self._topic_ids.pop(known, None)
+        elif topic_id := parse_topic_id(value):
+            self._topic_ids[known] = topic_id
         else:
             offset = parse_value(value)
             if offset is None:
@@ -118,6 +158,9 @@ class StoredOffsets:
     def get(self, connector: str, source: SourcePartition) -> int:
         """NOTHING_STORED (-1) without an offset, as for a negative one."""
         return max(self._offsets.get(offset_key(connector, source), NOTHING_STORED), NOTHING_STORED)
+
+    def topic_id(self, connector: str, source: SourcePartition) -> Uuid:
+        return self._topic_ids.get(topic_id_key(connector, source), Uuid.ZERO)
 
 
 class OffsetStorage:
@@ -146,16 +189,23 @@ class OffsetStorage:
         """Returns the last offset that was stored, NOTHING_STORED (-1) if there is none."""
         return self._stored.get(connector, source)
 
+    def topic_id(self, connector: str, source: SourcePartition) -> Uuid:
+        return self._stored.topic_id(connector, source)
+
+    async def write_topic_ids(self, connector: str, rows: Sequence[tuple[SourcePartition, int, Uuid]]) -> None:
+        await self._write(
+            self._producer, [(topic_id_key(connector, source), topic_id_value(first, topic_id)) for source, first, topic_id in rows]
+        )
+
     async def write(self, connector: str, offsets: list[tuple[SourcePartition, int]], transaction_of: KafkaProducer | None = None) -> None:
         """Stores offsets; returns when all are written, raises if one was not. With a producer in
         `transaction_of`, they are a part of its transaction.
         """
         producer = self._producer if transaction_of is None else transaction_of
-        sent = []
-        for source, offset in offsets:
-            record = ProducerRecord(self._topic, offset_value(offset), key=offset_key(connector, source))
-            sent.append(await producer.send(record))
-        for one in sent:
+        await self._write(producer, [(offset_key(connector, source), offset_value(offset)) for source, offset in offsets])
+
+    async def _write(self, producer: KafkaProducer, rows: Sequence[tuple[bytes, bytes]]) -> None:
+        for one in [await producer.send(ProducerRecord(self._topic, value, key=key)) for key, value in rows]:
             await one
 
     async def close(self) -> None:

@@ -40,6 +40,7 @@ from kmirror.mirrormaker.connector_config import CLIENT_KINDS, CONNECTORS, KAFKA
 from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.property_names import current_names
 from kmirror.mirrormaker.rest.rest_config import define_internal
+from kmirror.mirrormaker.source_task_config import RECREATED_POLICY_CONFIG
 
 CLUSTERS_CONFIG: Final = "clusters"
 ENABLE_INTERNAL_REST_CONFIG: Final = "dedicated.mode.enable.internal.rest"
@@ -170,7 +171,7 @@ class MirrorMakerConfig(AbstractConfig):
         """Returns the properties of one of CONNECTORS, references as they are (DG10)."""
         known = self._connector_names()
         props = {name: value for name, value in self.raw.items() if name in known}
-        for prefix in (CONFIG_PROVIDERS_CONFIG, "replication.policy", "transforms.", "predicates."):
+        for prefix in (CONFIG_PROVIDERS_CONFIG, "replication.policy", "transforms.", "predicates.", RECREATED_POLICY_CONFIG):
             props |= self._starting_with(prefix)
         for role, cluster in (("source", flow.source), ("target", flow.target)):
             for name, value in self.cluster_props(cluster).items():

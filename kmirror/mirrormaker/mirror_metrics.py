@@ -4,6 +4,9 @@
         record-count, record-rate, byte-count, byte-rate
         record-age-ms, record-age-ms-avg, -min, -max                 when it was read
         replication-latency-ms, replication-latency-ms-avg, ...      when the target acknowledged it
+        records-lost                                                 of the source, never to be copied
+        records-lost-recreated, records-lost-retention               by why (`source_ledger`)
+        records-lost-from, records-lost-to                           the newest loss, offsets of the source
     kafka.connect.mirror:type=MirrorCheckpointConnector,source=A,target=B,group=g,topic=A.t,partition=0
         checkpoint-latency-ms, checkpoint-latency-ms-avg, ...
 
@@ -32,6 +35,7 @@ from kmirror.mirrormaker.cycles import SourceAndTarget
 GROUP: Final = "kafka.connect.mirror"
 LEGACY, NEW = "legacy", "new"
 _CONFIG: Final = MetricConfig()
+LOSSES: Final = ("recreated", "retention")
 Tags = tuple[tuple[str, str], ...]
 
 
@@ -104,6 +108,28 @@ class _PartitionMetrics:
             yield from part.read(now_ms)
 
 
+class _Losses:
+    """What a partition has lost since the process began: tasks come and go, what is lost stays so."""
+
+    def __init__(self) -> None:
+        self._by_why = dict.fromkeys(LOSSES, 0)
+        self._from = self._to = -1
+
+    def record(self, why: str, count: int, start: int, end: int) -> None:
+        self._by_why[why] = self._by_why.get(why, 0) + count
+        self._from, self._to = start, end
+
+    def read(self) -> Iterator[tuple[str, float]]:
+        yield "records-lost", sum(self._by_why.values())
+        for why, count in self._by_why.items():
+            yield f"records-lost-{why}", count
+        yield "records-lost-from", self._from
+        yield "records-lost-to", self._to
+
+
+NOTHING_LOST: Final = _Losses()
+
+
 class MirrorSourceMetrics:
     """Of one flow, by partition of the remote topics."""
 
@@ -112,6 +138,7 @@ class MirrorSourceMetrics:
         self._flow = flow
         self._partitions: dict[TopicPartition, _PartitionMetrics] = {}
         self._tasks: dict[TopicPartition, TaskOfMetrics] = {}
+        self._losses: dict[TopicPartition, _Losses] = {}
         registry.add_collector(self._collect)
 
     def begin(self, task: TaskOfMetrics, remotes: Iterable[TopicPartition]) -> None:
@@ -140,6 +167,12 @@ class MirrorSourceMetrics:
         metrics.records.record(count, now_ms)
         metrics.latency.record_all([time_ms - one for one in newest_ms], now_ms)
 
+    def records_lost(self, remote: TopicPartition, why: str, count: int, start: int, end: int) -> None:
+        """`count` records of the source will never be copied; `start` to `end` - 1 are their offsets, as far as
+        they are known.
+        """
+        self._losses.setdefault(remote, _Losses()).record(why, count, start, end)
+
     def _of(self, remote: TopicPartition) -> _PartitionMetrics:
         found = self._partitions.get(remote)
         if found is None:
@@ -150,7 +183,8 @@ class MirrorSourceMetrics:
         now_ms = self._clock.monotonic_ms()
         for remote, metrics in self._partitions.items():
             tags, task = (*_flow_tags(self._flow), *_partition_tags(remote)), self._tasks.get(remote, UNKNOWN_TASK)
-            for attribute, value in metrics.read(now_ms):
+            lost = self._losses.get(remote, NOTHING_LOST)
+            for attribute, value in (*metrics.read(now_ms), *lost.read()):
                 for name in task.names("MirrorSourceConnector", tags, attribute):
                     yield name, value
 

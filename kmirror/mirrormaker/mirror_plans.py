@@ -42,6 +42,7 @@ from kmirror.mirrormaker.missing_topics import require_valid_topic_creation
 from kmirror.mirrormaker.source_connector import MirrorSourceConnector
 from kmirror.mirrormaker.source_records import RecordsConfig
 from kmirror.mirrormaker.source_task import MirrorSourceTask
+from kmirror.mirrormaker.source_task_config import recreated_policy
 from kmirror.mirrormaker.task_configs import checkpoint_task_config, heartbeat_task_config, source_task_config
 from kmirror.mirrormaker.task_transactions import REQUIRED_CONFIG, boundary_ms
 from kmirror.mirrormaker.transforming import transforming
@@ -111,6 +112,7 @@ class MirrorPlans:
     def _source_plan(self, raw: Mapping[str, str], resolved: Mapping[str, str]) -> ConnectorPlan:
         config = MirrorSourceConfig(resolved, self._profile)
         _raise_wrong(validate_source(config.originals))
+        recreated_policy(config.originals)
         boundary_ms(config.originals, self._worker.offset_flush_interval_ms)
         if config.originals.get(REQUIRED_CONFIG, "").strip().lower() == "required" and not self._worker.is_exactly_once:
             raise ConfigError(f"Invalid value required for configuration {REQUIRED_CONFIG}: {_NOT_SUPPORTED}")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from kmirror.common.errors import ConfigError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.missing_topics import TopicCreationConfig
@@ -15,6 +16,9 @@ from kmirror.mirrormaker.transforming import Transforming
 
 OFFSET_FLUSH_INTERVAL_MS: Final = 60_000
 OFFSET_FLUSH_TIMEOUT_MS: Final = 5_000
+RECREATED_POLICY_CONFIG: Final = "kmirror.recreated.topic.policy"
+OFFSET, BEGINNING, STOP = RECREATED_POLICIES = ("offset", "beginning", "stop")
+"""Where a task goes on in a topic that was made anew at the source (`source_guard`)."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +26,8 @@ class SourceTaskConfig:
     """What a task needs. `consumer`, `producer` and `sync_producer` are settings of clients; without
     a `sync_producer` there are no offset syncs. A `transactional_id` asks for exactly once, in
     transactions that last `transaction_ms` (0: one each poll). Batches are passed on unless records are
-    `transforming`. Topics are made before they are written to with `topic_creation`. Times are ms.
+    `transforming`. Topics are made before they are written to with `topic_creation`. `recreated_policy` is
+    one of RECREATED_POLICIES. Times are ms.
     """
 
     connector: str
@@ -41,6 +46,17 @@ class SourceTaskConfig:
     transaction_ms: int = 0
     transforming: Transforming | None = None
     topic_creation: TopicCreationConfig | None = None
+    recreated_policy: str = OFFSET
+
+
+def recreated_policy(originals: Mapping[str, str]) -> str:
+    """ConfigError for what is no policy."""
+    given = originals.get(RECREATED_POLICY_CONFIG, OFFSET).strip().lower()
+    if given not in RECREATED_POLICIES:
+        raise ConfigError(
+            f"Invalid value {given} for configuration {RECREATED_POLICY_CONFIG}: String must be one of: {', '.join(RECREATED_POLICIES)}"
+        )
+    return given
 
 
 @dataclass

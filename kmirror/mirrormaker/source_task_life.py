@@ -25,6 +25,7 @@ from kmirror.mirrormaker.mirror_metrics import MirrorSourceMetrics
 from kmirror.mirrormaker.missing_topics import MissingTopics
 from kmirror.mirrormaker.offset_sync_sender import OffsetSyncSender
 from kmirror.mirrormaker.sent_runs import SentBatch, SentRun, Written, neighbours
+from kmirror.mirrormaker.source_guard import SourceGuard
 from kmirror.mirrormaker.source_task_config import SourceTaskConfig, TaskProgress
 from kmirror.mirrormaker.source_task_offset_committer import SourceTaskOffsetCommitter
 from kmirror.mirrormaker.source_watch import SourceWatch
@@ -73,6 +74,7 @@ class SourceTaskLife:
         self._watch = SourceWatch(runtime.clock, self._consumer, f"{config.flow}|{config.connector}", config.flow.source)
         exact = {} if config.transactional_id is None else {"transactional.id": config.transactional_id, "enable.idempotence": "true"}
         self._producer = KafkaProducer(runtime, {"linger.ms": "0", **config.producer, **exact})
+        self._guard = SourceGuard(runtime.clock, config, self._consumer, offsets, metrics, self._remote)
         self._target_watch = TargetWatch(
             runtime.clock, f"[{config.flow}|{config.connector}] {config.flow.target}", self._producer.trouble, lambda: progress.records
         )
@@ -126,7 +128,7 @@ class SourceTaskLife:
         self._consumer.assign(config.partitions)
         uncommitted = 0
         for partition in config.partitions:
-            stored = self._offsets.get(config.connector, record_source(config.flow.source, partition))
+            stored = self._guard.begin(partition)
             if stored == NOTHING_STORED:
                 uncommitted += 1
             else:
@@ -167,6 +169,10 @@ class SourceTaskLife:
             self._progress.last_poll_ms = self._runtime.clock.monotonic_ms()
             if not fetched:
                 self._on_way.note_written()
+            if isinstance(fetched, ConsumerRecords):
+                self._guard.follow()
+            else:
+                fetched = await self._guard.look_at(fetched, status)
             await self._copy_fetched(fetched)
             if self._transactions is not None and self._transactions.is_due:
                 await self._end_transaction()

@@ -31,7 +31,7 @@ from kmirror.mirrormaker.heartbeats import HeartbeatTaskConfig
 from kmirror.mirrormaker.herder.connect_protocol import is_task_number
 from kmirror.mirrormaker.missing_topics import topic_creation_config
 from kmirror.mirrormaker.source_records import RecordsConfig
-from kmirror.mirrormaker.source_task_config import SourceTaskConfig
+from kmirror.mirrormaker.source_task_config import SourceTaskConfig, recreated_policy
 from kmirror.mirrormaker.task_transactions import boundary_ms, transactional_id
 from kmirror.mirrormaker.worker_config import WorkerConfig
 
@@ -107,6 +107,7 @@ def source_task_config(config: MirrorSourceConfig, worker: WorkerConfig, index: 
         transactional_id=_transactional_id(config, worker, index),
         transaction_ms=boundary_ms(config.originals, worker.offset_flush_interval_ms),
         topic_creation=topic_creation_config(config, worker, index),
+        recreated_policy=recreated_policy(config.originals),
     )
 
 

@@ -28,6 +28,7 @@ from kmirror.clients.consumer.legacy_records import LegacyBatch, iter_any_batche
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.uuid import Uuid
 from kmirror.record.control_record import ControlRecordType
 from kmirror.record.record import Record
 from kmirror.record.record_batch import CONTROL_FLAG, RecordBatch
@@ -41,10 +42,20 @@ class CompletedFetch:
     one `is_consumed`; `last_epoch` is the leader epoch of the last batch that was looked at, -1 if
     there is none."""
 
-    def __init__(self, partition: TopicPartition, row: PartitionData, fetch_offset: int, *, read_committed: bool, check_crcs: bool) -> None:
+    def __init__(
+        self,
+        partition: TopicPartition,
+        row: PartitionData,
+        fetch_offset: int,
+        *,
+        read_committed: bool,
+        check_crcs: bool,
+        topic_id: Uuid = Uuid.ZERO,
+    ) -> None:
         self.partition = partition
         self.row = row
         self.fetch_offset = fetch_offset
+        self.topic_id = topic_id
         self.next_fetch_offset = fetch_offset
         self.last_epoch = -1
         self.initialized = False
@@ -117,7 +128,8 @@ class CompletedFetch:
                     f"{self.partition} has messages of format v{old.magic} at offset {begin}; batches need v2",
                 )
             return None
-        return FetchedBatches(self.partition, found, begin, self.next_fetch_offset, self.row.high_watermark, self.row.log_start_offset)
+        row = self.row
+        return FetchedBatches(self.partition, found, begin, self.next_fetch_offset, row.high_watermark, row.log_start_offset, self.topic_id)
 
     def fetch_records(self, max_records: int) -> list[ConsumerRecord]:
         """The next records, at most that many."""

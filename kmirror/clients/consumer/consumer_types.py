@@ -16,6 +16,7 @@ import msgspec
 from kmirror.common.errors import KmirrorError
 from kmirror.common.sentinels import NO_EPOCH
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.uuid import Uuid
 from kmirror.record.record import Header
 from kmirror.record.record_batch import RecordBatch, TimestampType
 
@@ -96,6 +97,8 @@ class FetchedBatches(NamedTuple):
     next_offset: int
     high_watermark: int
     log_start_offset: int
+    topic_id: Uuid = Uuid.ZERO
+    """Of the topic that was asked, zero where brokers have none."""
 
 
 class ConsumerRecords:

@@ -271,6 +271,7 @@ class Fetcher:
                         asked.fetch_offset,
                         read_committed=self._config.read_committed,
                         check_crcs=self._config.get_bool("check.crcs"),
+                        topic_id=asked.topic_id,
                     )
                 )
         return None

@@ -50,6 +50,7 @@ from kmirror.clients.consumer.subscription_state import SubscriptionState, Subsc
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.uuid import Uuid
 from kmirror.runtime.api import Runtime, TaskScope
 
 T = TypeVar("T")
@@ -315,6 +316,16 @@ class KafkaConsumer:
     def current_lag(self, partition: TopicPartition) -> int | None:
         """Records between the position and the end of the log, as far as known without asking."""
         return self._subscriptions.partition_lag(partition, committed=self._config.read_committed)
+
+    def known_position(self, partition: TopicPartition) -> int | None:
+        """The offset that is handed out next; None while that is being asked, and after it is no
+        longer valid. Asks nobody."""
+        state = self._subscriptions.state_or_none(partition)
+        return None if state is None or not state.has_valid_position or state.position is None else state.position.offset
+
+    def topic_id(self, topic: str) -> Uuid:
+        """The id that the topic has by the newest metadata; zero if there is none."""
+        return self._cluster.topic_id(topic)
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None) -> dict[TopicPartition, int]:
         """The first offset of each log."""

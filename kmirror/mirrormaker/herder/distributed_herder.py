@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Final
 
 from kmirror.common.health import Health, joined
+from kmirror.mirrormaker.connect_offsets import TOPIC_IDS
 from kmirror.mirrormaker.connector_validation import connector_class
 from kmirror.mirrormaker.herder.connect_protocol import ConnectorTaskId
 from kmirror.mirrormaker.herder.connector_plan import ConnectorPlan, MakePlan
@@ -287,14 +288,17 @@ class DistributedHerder:
             topic = self._worker.offset_storage_topic
             if offsets is None:
                 offsets = [(source, None) for source, _ in await read_offsets(self._runtime, topic, self._offsets_consumer(), connector)]
+                ids = await read_offsets(self._runtime, topic, self._offsets_consumer(), TOPIC_IDS)
                 done = "reset"
             else:
                 check_offsets(connector_class(work.configs.state.connectors[connector]), offsets)
-                done = "altered"
+                ids, done = [], "altered"
             if offsets:
                 producer = self._worker.client("producer", f"{self.name}|{connector}-offsets-producer")
                 own = transactional_id(self._worker.group_id, connector, 0) if exact else None
                 await write_offsets(self._runtime, topic, producer, connector, offsets, own)
+                gone: list[SourceOffset] = [(source, None) for source, _ in ids if source and source.get("connector") == connector]
+                await write_offsets(self._runtime, topic, producer, TOPIC_IDS, gone, None)
             return f"The offsets for this connector have been {done} successfully"
 
     def _require_stopped(self, work: Worker, connector: str) -> None:

@@ -21,6 +21,7 @@ from typing import Any, Final
 from kmirror.clients.kafka_producer import KafkaProducer
 from kmirror.common.errors import ConfigError, KmirrorError
 from kmirror.common.ports import FileSystem
+from kmirror.common.uuid import Uuid
 from kmirror.mirrormaker.connect_offsets import (
     NOTHING_STORED,
     SourcePartition,
@@ -28,7 +29,10 @@ from kmirror.mirrormaker.connect_offsets import (
     offset_value,
     parse_json,
     parse_key,
+    parse_topic_id,
     parse_value,
+    topic_id_key,
+    topic_id_value,
 )
 from kmirror.mirrormaker.herder.herder import SourceOffset
 from kmirror.mirrormaker.herder.java_hash_map import JavaSerializationError, read_hash_map, write_hash_map
@@ -67,6 +71,17 @@ class FileOffsetStorage:
         offset = None if found is None else parse_value(found[1])
         return NOTHING_STORED if offset is None else max(offset, NOTHING_STORED)
 
+    def topic_id(self, connector: str, source: SourcePartition) -> Uuid:
+        """Returns the id of the source's topic that was stored last, zero if there is none."""
+        found = self._entries.get(topic_id_key(connector, source))
+        return Uuid.ZERO if found is None else parse_topic_id(found[1])
+
+    async def write_topic_ids(self, connector: str, rows: Sequence[tuple[SourcePartition, int, Uuid]]) -> None:
+        """Stores ids. KmirrorError if the file cannot be written."""
+        for source, first, topic_id in rows:
+            self._put(topic_id_key(connector, source), topic_id_value(first, topic_id))
+        self._save()
+
     async def write(self, connector: str, offsets: list[tuple[SourcePartition, int]], transaction_of: KafkaProducer | None = None) -> None:
         """Stores offsets. KmirrorError if the file cannot be written, or for a transaction: no file can
         be a part of one.
@@ -92,6 +107,7 @@ class FileOffsetStorage:
             key = _key(connector, partition)
             if offset is None:
                 self._entries.pop(key, None)
+                self._entries.pop(topic_id_key(connector, partition or {}), None)
             else:
                 self._put(key, json.dumps(offset, separators=(",", ":"), ensure_ascii=False).encode())
         self._save()

@@ -11,7 +11,7 @@ from typing import Any
 from kmirror import EmbeddedCluster
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.mirrormaker.connect_offsets import OffsetStorage
+from kmirror.mirrormaker.connect_offsets import TOPIC_IDS, OffsetStorage
 from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.formats import OffsetSync
 from kmirror.mirrormaker.herder.connector_plan import TaskContext
@@ -62,7 +62,7 @@ class Pair:
     def stored(self) -> dict[bytes, int]:
         """Source offsets at the target, as bytes say it."""
         found = read(self.b, OFFSETS)[0]
-        return {row.key or b"": json.loads(row.value or b"")["offset"] for _, row in found}
+        return {row.key or b"": json.loads(row.value or b"")["offset"] for _, row in found if TOPIC_IDS.encode() not in (row.key or b"")}
 
     def syncs(self) -> list[OffsetSync]:
         return [OffsetSync.deserialize_record(row.key, row.value) for _, row in read(self.a, SYNCS)[0]]
