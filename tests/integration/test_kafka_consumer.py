@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Callable, Iterator
 
+import confluent_kafka as ck
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -317,3 +318,30 @@ async def until(reader: KafkaConsumer, reached: Callable[[], bool]) -> None:
     async with asyncio.timeout(REACHED_S):
         while not reached():
             await reader.poll(20)
+
+
+@pytest.mark.parametrize("anew", [True, False])
+async def test_records_that_can_never_be_read_are_counted(cluster: EmbeddedCluster, anew: bool) -> None:
+    """A topic that is made anew, and one whose records are deleted before they are read."""
+    topic = f"lost-{anew}"
+    (partition,) = create(cluster, topic)
+    fill(cluster, partition, 0, 5)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    settings = {"bootstrap.servers": cluster.bootstrap_servers, "auto.offset.reset": "earliest", "allow.auto.create.topics": "false"}
+    consumer = KafkaConsumer(AsyncioRuntime(), settings)
+    consumer.assign([partition])
+    read = 0
+    while read < 5:
+        read += len(list(await consumer.poll(REACHED_MS)))
+    if anew:
+        admin.delete_topics([topic])[topic].result(REACHED_S)
+        create(cluster, topic)
+        fill(cluster, partition, 0, 8)
+    else:
+        fill(cluster, partition, 5, 12)
+        before = ck.TopicPartition(topic, 0, 9)
+        admin.delete_records([before])[before].result(REACHED_S)
+    while read < 8:
+        read += len(list(await consumer.poll(REACHED_MS)))
+    assert consumer.records_lost == (5 if anew else 4)
+    await consumer.close()

@@ -8,6 +8,10 @@ What an error of a partition means (`FETCH_ERRORS`):
     TRY_AGAIN     after a pause
     TELL          the application is told
 
+A position says where to read, not in what. When a topic was made anew, or its log begins behind the
+position, a consumer goes on, as Kafka's does. What it can never read is counted (`records_lost`), and
+told to members of groups; who assigns partitions knows where they begin.
+
 An answer counts only if the partition is still assigned, fetchable, and at the offset that was
 asked for.
 """
@@ -24,7 +28,7 @@ from kmirror.clients.cluster_client import ClusterClient
 from kmirror.clients.consumer.completed_fetch import CompletedFetch
 from kmirror.clients.consumer.consumer_config import ConsumerConfig
 from kmirror.clients.consumer.consumer_types import ConsumerRecord, FetchedBatches, OffsetOutOfRangeException
-from kmirror.clients.consumer.fetch_state import FetchPosition
+from kmirror.clients.consumer.fetch_state import FetchPosition, PartitionState
 from kmirror.clients.consumer.subscription_state import SubscriptionState
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
@@ -71,6 +75,8 @@ class FetchCollector:
         self._completed: deque[CompletedFetch] = deque()
         self.refused: dict[TopicPartition, Errors] = {}
         """Partitions that are asked for again since their last answer was such an error."""
+        self.records_lost = 0
+        self._out_of_range_at: dict[TopicPartition, int] = {}
 
     def add(self, fetch: CompletedFetch) -> None:
         self._completed.append(fetch)
@@ -203,8 +209,23 @@ class FetchCollector:
             self._subscriptions.prefer_read_replica(fetch.partition, row.preferred_read_replica, expires_ms)
         if self.refused:
             self.refused.pop(fetch.partition, None)
+        self._count_lost(fetch, state)
         fetch.initialized = True
         return True
+
+    def _count_lost(self, fetch: CompletedFetch, state: PartitionState) -> None:
+        before, state.topic_id = state.topic_id, fetch.topic_id or state.topic_id
+        left = self._out_of_range_at.pop(fetch.partition, None) if self._out_of_range_at else None
+        if before and state.topic_id != before:
+            self._lose(fetch.partition, max(0, fetch.row.log_start_offset), fetch.fetch_offset, "was made anew")
+        elif left is not None:
+            self._lose(fetch.partition, left, fetch.fetch_offset, "begins behind the position (retention, or deleted records)")
+
+    def _lose(self, partition: TopicPartition, start: int, end: int, why: str) -> None:
+        self.records_lost += max(0, end - start)
+        if self._subscriptions.has_auto_assigned_partitions:
+            lost = f"its {end - start} records from offset {start} to {end - 1} are not read" if end > start else "none of it is left out"
+            _log.warning("Partition %s %s: it is read on at offset %d, so %s", partition, why, end, lost)
 
     def _handle_error(self, fetch: CompletedFetch, position: FetchPosition) -> None:
         partition, error = fetch.partition, fetch.error
@@ -238,6 +259,7 @@ class FetchCollector:
             text = f"Fetch position {self._kafkas_text(position)} is out of range for partition {partition}"
             raise OffsetOutOfRangeException(text, {partition: position.offset})
         _log.warning("Offset %d is out of range for partition %s: auto.offset.reset says where it is read on", position.offset, partition)
+        self._out_of_range_at[partition] = position.offset
         self._subscriptions.request_offset_reset(partition)
 
     def _kafkas_text(self, position: FetchPosition) -> str:

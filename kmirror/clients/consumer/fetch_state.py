@@ -32,6 +32,7 @@ from typing import Final, NamedTuple
 
 from kmirror.clients.consumer.auto_offset_reset_strategy import AutoOffsetResetStrategy
 from kmirror.common.sentinels import NO_EPOCH
+from kmirror.common.uuid import Uuid
 
 
 class FetchState(Enum):
@@ -88,6 +89,8 @@ class PartitionState:
     reset_strategy: AutoOffsetResetStrategy | None = None
     next_retry_ms: int = 0
     preferred_read_replica: int | None = None
+    topic_id: Uuid = Uuid.ZERO
+    """Of the topic that answered last; a topic that is made anew has another one."""
     preferred_read_replica_expires_ms: int = 0
 
     @property

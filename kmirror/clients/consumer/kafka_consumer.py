@@ -317,6 +317,12 @@ class KafkaConsumer:
         """Records between the position and the end of the log, as far as known without asking."""
         return self._subscriptions.partition_lag(partition, committed=self._config.read_committed)
 
+    @property
+    def records_lost(self) -> int:
+        """How many records lay between a position and where reading went on: topics that were made anew, logs
+        that begin behind the position."""
+        return self._fetcher.collector.records_lost
+
     def known_position(self, partition: TopicPartition) -> int | None:
         """The offset that is handed out next; None while that is being asked, and after it is no
         longer valid. Asks nobody."""

@@ -87,11 +87,17 @@ class MirrorMaker:
         gauge(NUM_DROPPED_MESSAGES, lambda: self.producer.num_dropped_messages)
         gauge(MetricName(OWN_METRICS, "MirrorMaker", "NumConsumedMessages"), lambda: self.num_consumed_messages)
         gauge(MetricName(OWN_METRICS, "MirrorMaker", "NumAcknowledgedMessages"), lambda: self.producer.num_acknowledged_messages)
+        gauge(MetricName(OWN_METRICS, "MirrorMaker", "NumLostMessages"), lambda: self.num_lost_messages)
         gauge(MetricName(OWN_METRICS, "MirrorMaker", "LastSuccessfulCommitTimeMs"), lambda: self.last_successful_commit_ms)
 
     @property
     def num_consumed_messages(self) -> int:
         return sum(thread.num_consumed_messages for thread in self.threads)
+
+    @property
+    def num_lost_messages(self) -> int:
+        """Records of topics that were made anew, or deleted before they were read."""
+        return sum(thread.wrapper.consumer.records_lost for thread in self.threads)
 
     @property
     def last_successful_commit_ms(self) -> int:
@@ -137,7 +143,8 @@ class MirrorMaker:
         reasons = [reason for thread in self.threads for reason in [thread.not_ready()] if reason is not None]
         looked_at = [f"{thread.name}: {thread.wrapper.partition_count or 0} partitions" for thread in self.threads]
         others = ("other members of the group", "whether the records at the target are those of the source")
-        warnings = [] if any(thread.wrapper.partition_count for thread in self.threads) else [NO_PARTITIONS]
+        warnings = [f"{self.num_lost_messages} records of the source are lost: the log says which"] if self.num_lost_messages else []
+        warnings += [] if any(thread.wrapper.partition_count for thread in self.threads) else [NO_PARTITIONS]
         return Health(reasons + self._stalls.not_ready(), looked_at, others, warnings)
 
     def _abort(self) -> None:

@@ -38,6 +38,7 @@ class ScriptedConsumer:
         self.committed: dict[TopicPartition, int] = {}
         self.topics: list[str] = ["t"]
         self.answered_fetches = 0
+        self.records_lost = 0
         self.listener = None
         self.pattern = None
         self.closed = False
