@@ -20,6 +20,7 @@ from support.peers.spark_standalone import EXECUTOR_MEMORY, Standalone, driver_e
 from support.tools.spark_rows import read_rows
 from support.waiting import PROGRAM_S
 
+from kmirror import EmbeddedCluster
 from kmirror.cli.spark_package import FOLDER
 from kmirror.record.compression import CompressionType
 from kmirror.spark.package import write_package
@@ -140,6 +141,26 @@ def test_a_query_has_the_rows_of_one_machine_though_a_worker_is_killed(
     )
     assert answer["tasks"] == 6 and answer["rows"] == expected and answer["counted"] == len(expected) == 1200
     assert cluster.alive() == 1
+
+
+def test_a_replay_with_a_relative_state_repeats_nothing(cluster: Standalone, archive: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """Each executor wrote the progress into a folder of its own, and the next run replayed
+    everything again.
+    """
+    for number in range(2):
+        write_log(tmp_path / "logs" / f"orders-{number}", *batches(30))
+    shipped = f"--archives {archive}#{FOLDER} --conf spark.executorEnv.PYTHONPATH={FOLDER} --conf spark.executor.memory={EXECUTOR_MEMORY}"
+    environment = driver_environment() | {"PYSPARK_SUBMIT_ARGS": f"{shipped} pyspark-shell"}
+    with EmbeddedCluster() as destination:
+        command = [sys.executable, "-m", "kmirror.cli.kmirror", "replay", "logs", "--to", destination.bootstrap_servers]
+        command += ["--create-topics", "--speed", "max", "--state", "progress", "--master", cluster.url]
+        for said in ("replayed 300 records", "replayed 0 records"):
+            done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PROGRAM_S)
+            assert done.returncode == 0 and said in done.stdout, done.stdout + done.stderr[-3000:]
+        assert sorted(path.name for path in (tmp_path / "progress").iterdir()) == ["orders-0.replay.json", "orders-1.replay.json"]
+        checked = [sys.executable, "-m", "kmirror.cli.kmirror", "verify-logs", "logs", "--master", cluster.url]
+        done = subprocess.run(checked, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PROGRAM_S)
+        assert "orders-0: " in done.stdout and "Traceback" not in done.stderr, done.stderr[-3000:]
 
 
 def wait_for_marks(query: subprocess.Popen[str], marks: pathlib.Path, count: int, errors: pathlib.Path) -> None:
