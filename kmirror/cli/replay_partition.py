@@ -29,7 +29,7 @@ from kmirror.cli.replay_batches import ReplayBatch, control_type, replay_batch
 from kmirror.cli.replay_client import ProducerIdAndEpoch, ReplayClient
 from kmirror.cli.replay_lanes import Window
 from kmirror.cli.replay_pace import Schedule
-from kmirror.cli.replay_source import RecordedPartition, aborted_transactions, blocks_from
+from kmirror.cli.replay_source import RecordedPartition, aborted_transactions, blocks_from, check_end, check_front
 from kmirror.cli.replay_state import LaneState, OpenTransaction, ReplayedPartition, StateFile
 from kmirror.cli.replay_stop import Stop
 from kmirror.common.errors import KmirrorError
@@ -105,6 +105,8 @@ class PartitionReplay:
         self._ahead: dict[int, int] = {}
         """Number of records that the destination has of a lane beyond the state, by lane index."""
         self._is_redoing = False
+        self._read_to = -1
+        """The offset behind the last batch that was dealt with."""
         self._written_ms = client.runtime.clock.monotonic_ms()
         self._aborted = TransactionSpans()
         self.outcome = PartitionOutcome(str(partition.source), str(partition.target), state.next_offset)
@@ -118,14 +120,21 @@ class PartitionReplay:
             if self._partition.drops_aborted:
                 self._aborted = await self._client.runtime.run_blocking(lambda: aborted_transactions(self._files, self._partition))
             await self._find_again()
+            await self._client.runtime.run_blocking(self._check_recording)
             async for batch in self._batches(self._state.next_offset):
                 if self._stop.is_set or not await self._replay(batch):
                     break
+                self._read_to = batch.next_offset
             await self._finish()
         finally:
             await self._window.cancel()
             self._save()
         return self.outcome
+
+    def _check_recording(self) -> None:
+        """KmirrorError if the recording is not what earlier runs have seen of it."""
+        check_front(self._partition, self._state.next_offset)
+        check_end(self._files, self._partition, self._state.next_offset)
 
     async def _replay(self, batch: RecordBatch) -> bool:
         """Returns False if the batch was not sent because the replay is to stop."""
@@ -252,6 +261,8 @@ class PartitionReplay:
         open_lanes = [lane for lane in self._state.lanes if lane.is_open]
         self.outcome.left_open = [lane.first_offset for lane in open_lanes]
         self.outcome.is_complete = not self._stop.is_set
+        if self.outcome.is_complete:
+            self._state.next_offset = max(self._state.next_offset, self._read_to)
         self.outcome.next_offset = self._state.next_offset
         if self._stop.is_set and self._store is not None:
             return
@@ -333,6 +344,7 @@ class PartitionReplay:
         lost = next((one for one in self._state.redo if one.producer_id == batch.producer_id), None)
         if lost is None:
             return False
+        check_front(self._partition, lost.first_offset)
         await self._window.drain()
         self._is_redoing = True
         async for earlier in self._batches(lost.first_offset):

@@ -10,8 +10,10 @@ from kmirror.admin.results import NewTopic, TopicDescription
 from kmirror.cli.log_diff_inputs import FolderInput
 from kmirror.cli.replay_progress import counted
 from kmirror.cli.replay_source import RecordedPartition
-from kmirror.common.errors import KmirrorError
+from kmirror.common.errors import CorruptFileError, KmirrorError
+from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.storage.reader import PartitionFiles
 from kmirror.verify.data_dir_logs import choose_partitions
 
 CREATED_WITH: Mapping[str, str] = {"retention.ms": "-1", "message.timestamp.type": "CreateTime"}
@@ -101,6 +103,7 @@ def make_plan(recorded: FolderInput, location: str, wanted: Selection) -> Plan:
                 log.partition,
                 name,
                 target,
+                topic_id=_topic_id(recorded.files, log.partition),
                 first_offset=log.log_start_offset,
                 first_timestamp=wanted.first_timestamp,
                 last_timestamp=wanted.last_timestamp,
@@ -108,6 +111,14 @@ def make_plan(recorded: FolderInput, location: str, wanted: Selection) -> Plan:
             )
         )
     return plan
+
+
+def _topic_id(files: FileSystem, partition: PartitionFiles) -> str | None:
+    try:
+        found = partition.topic_id(files)
+    except CorruptFileError:
+        return None
+    return None if found is None else str(found)
 
 
 def _pattern(text: str | None) -> str | None:

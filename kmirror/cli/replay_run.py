@@ -73,6 +73,7 @@ class Destination:
             next_offset=partition.first_offset,
             lanes=[],
             redo=[],
+            source_topic_id=partition.topic_id,
         )
         store = self.store(partition)
         return (store.read(fresh) if store is not None else None) or fresh

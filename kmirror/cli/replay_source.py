@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from kmirror.common.errors import CorruptFileError
+from kmirror.common.errors import CorruptFileError, KmirrorError
 from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.record_batch import RecordBatch
 from kmirror.storage.reader import PartitionFiles
 from kmirror.verify.batch_walk import WALK_BLOCK_BYTES, SoundBatches, walk
+from kmirror.verify.offset_lookup import log_end_offset
 from kmirror.verify.planner import MAX_OFFSET, Listing
 from kmirror.verify.slices import LogSlice
 from kmirror.verify.transaction_spans import TransactionSpan, TransactionSpans
@@ -38,6 +39,8 @@ class RecordedPartition:
     files: PartitionFiles
     source: TopicPartition
     target: TopicPartition
+    topic_id: str | None = None
+    """The recorded topic's id, if the folder says it."""
     first_offset: int = 0
     first_timestamp: int | None = None
     """Batches whose youngest record is older are left out."""
@@ -57,6 +60,29 @@ class RecordedPartition:
         """Whether a data batch is within the time bounds."""
         return (self.first_timestamp is None or batch.max_timestamp >= self.first_timestamp) and (
             self.last_timestamp is None or batch.max_timestamp <= self.last_timestamp
+        )
+
+
+def check_front(partition: RecordedPartition, needed: int) -> None:
+    """KmirrorError if a recording no longer has what is to be replayed from the offset `needed` on."""
+    if needed < partition.first_offset:
+        raise KmirrorError(
+            f"offsets {needed} to {partition.first_offset - 1} of {partition.source} were deleted from the recording before they were "
+            "replayed; replay it into another topic with another --state, or go on without them: set next_offset in the progress file to "
+            f"{partition.first_offset}, and redo to []"
+        )
+
+
+def check_end(files: FileSystem, partition: RecordedPartition, next_offset: int) -> None:
+    """KmirrorError if a recording ends before what was replayed of it."""
+    try:
+        end = max(log_end_offset(files, partition.files), partition.first_offset)
+    except CorruptFileError:
+        return  # reading will tell
+    if end < next_offset:
+        raise KmirrorError(
+            f"{partition.source} was replayed up to offset {next_offset}, and the recording now ends at {end}: it was truncated, or is another copy; "
+            "replay it into another topic with another --state"
         )
 
 

@@ -16,6 +16,10 @@ consumers get every record once and in order, unless a transaction had to be sen
 first records come after those of others. Only readers of uncommitted records see the aborted
 attempt.
 
+Between two runs the recording may have changed, too. A run that goes on is held against it: the
+topic's id, where the log begins (what retention deleted before it was replayed, also of a
+transaction that is to be sent again) and where it ends.
+
 Asking needs READ on the topics and DESCRIBE on the transactional ids, besides what a producer needs
 (WRITE on both).
 """
@@ -92,6 +96,8 @@ class ReplayedPartition(msgspec.Struct):
     """Records that all runs together have sent."""
     size: int = 0
     """Bytes that all runs together have sent."""
+    source_topic_id: str | None = None
+    """The recorded topic's id; None if the recording does not say, or an older kmirror wrote this."""
 
 
 class StateFile:
@@ -118,6 +124,12 @@ class StateFile:
             if was != now:
                 advice = "the topic was deleted and created again" if name == "topic_id" else "it belongs to another replay"
                 raise KmirrorError(f"{self.path} has {name} {was}, and now it is {now}: {advice}; give another --state or delete the file")
+        was_id, now_id = state.source_topic_id, expected.source_topic_id
+        if was_id is not None and now_id is not None and was_id != now_id:
+            raise KmirrorError(
+                f"{self.path} is of the recorded topic with id {was_id}, and {state.source} now has id {now_id}: the topic was deleted and "
+                "created again; give another --state or delete the file"
+            )
         return state
 
     def write(self, state: ReplayedPartition) -> None:

@@ -301,7 +301,16 @@ def replay(
         client.failing = failing or {}
         store = DyingStore(state_folder, partition.source, client) if state_folder is not None else None
         fresh = ReplayedPartition(
-            VERSION, "cluster", "id", str(partition.source), str(partition.target), "r", partition.first_offset, [], []
+            VERSION,
+            "cluster",
+            "id",
+            str(partition.source),
+            str(partition.target),
+            "r",
+            partition.first_offset,
+            [],
+            [],
+            source_topic_id=partition.topic_id,
         )
         state = (store.read(fresh) if store is not None else None) or fresh
         stop = Stop(runtime)

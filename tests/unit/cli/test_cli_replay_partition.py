@@ -5,6 +5,7 @@ every request.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from support.tools.replay_destination import Destination, recorded, replay, view
 from kmirror.cli.replay_partition import PartitionOutcome
 from kmirror.cli.replay_source import RecordedPartition
 from kmirror.common.errors import Errors, KmirrorError
+from kmirror.runtime.os_files import OsFileSystem
+from kmirror.verify.offset_lookup import log_end_offset
 
 VERSIONS = pytest.mark.parametrize("v2", [False, True], ids=["transactions v1", "transactions v2"])
 
@@ -171,3 +174,71 @@ def test_progress_of_another_replay_is_refused(tmp_path: Path) -> None:
     path.write_text("{")
     with pytest.raises(KmirrorError, match="is not a progress file of kmirror replay"):
         replay(partition, destination, tmp_path / "state")
+
+
+def interrupted(tmp_path: Path, *, stops_at: int = 4) -> tuple[Story, RecordedPartition, Destination, Path]:
+    """A recording of several segments, and a replay that was stopped after some batches."""
+    story = Story(tmp_path / "data", 3, others=("roll", "roll", "epoch"))
+    story.tell(60)
+    story.end()
+    partition, destination, state = recorded(tmp_path / "data"), Destination(transactions_v2=True), tmp_path / "state"
+    outcome = replay(partition, destination, state, stops_at=stops_at)
+    assert isinstance(outcome, PartitionOutcome) and not outcome.is_complete
+    return story, partition, destination, state
+
+
+def test_what_was_deleted_before_it_was_replayed_is_told_each_time(tmp_path: Path) -> None:
+    """The next run began where the recording began by then, and nothing was missing."""
+    _, partition, destination, state = interrupted(tmp_path)
+    before = list(destination.uncommitted())
+    segments = partition.files.segments
+    start = segments[len(segments) // 2].base_offset
+    for segment in segments[: len(segments) // 2]:
+        for path in Path(segment.path()).parent.glob(f"{segment.base_offset:020d}.*"):
+            path.unlink()
+    later = replace(recorded(tmp_path / "data"), first_offset=start)
+    for _ in range(2):
+        with pytest.raises(
+            KmirrorError, match=rf"offsets \d+ to {start - 1} of t-0 were deleted from the recording before they were replayed"
+        ):
+            replay(later, destination, state)
+    assert destination.uncommitted() == before, "and nothing was sent"
+
+
+def test_a_recording_that_was_replayed_to_its_end_may_lose_its_front(tmp_path: Path) -> None:
+    partition = told(tmp_path / "data", 3, 60)
+    destination, state = Destination(transactions_v2=True), tmp_path / "state"
+    finished(partition, destination, state)
+    later = replace(partition, first_offset=log_end_offset(OsFileSystem(), partition.files))
+    assert finished(later, destination, state).records == finished(partition, destination, state).records == 0
+
+
+def test_a_recording_that_ends_before_the_progress_or_is_of_another_topic_is_told(tmp_path: Path) -> None:
+    _, partition, destination, state = interrupted(tmp_path, stops_at=30)
+    shorter = replace(partition, files=replace(partition.files, segments=partition.files.segments[:1]))
+    with pytest.raises(KmirrorError, match=r"t-0 was replayed up to offset \d+, and the recording now ends at \d+: it was truncated"):
+        replay(shorter, destination, state)
+    assert partition.topic_id is not None
+    with pytest.raises(
+        KmirrorError, match=f"is of the recorded topic with id {partition.topic_id}, and t-0 now has id other: the topic was"
+    ):
+        replay(replace(partition, topic_id="other"), destination, state)
+    unknown = replace(partition, topic_id=None)
+    finished(unknown, destination, state)
+
+
+def test_a_lost_transaction_whose_front_was_deleted_is_not_sent_in_part(tmp_path: Path) -> None:
+    """What was left of it was committed, as if it were the whole."""
+    story = Story(tmp_path / "data", 3)
+    story.tell(30)
+    partition, destination, state = recorded(tmp_path / "data"), Destination(transactions_v2=True), tmp_path / "state"
+    left_open = finished(partition, destination, state).left_open
+    assert left_open, "a transaction is open where the recording ends"
+    for _ in range(40):
+        story.tell(1)
+    story.end()
+    committed = destination.committed()
+    later = replace(recorded(tmp_path / "data"), first_offset=max(left_open) + 1)
+    with pytest.raises(KmirrorError, match=rf"offsets \d+ to {max(left_open)} of t-0 were deleted from the recording before they were"):
+        replay(later, destination, state)
+    assert destination.committed()[: len(committed)] == committed and not destination.is_anything_open()
