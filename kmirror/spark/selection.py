@@ -12,7 +12,8 @@
     startingOffsetsByTimestamp, endingOffsetsByTimestamp
                         {"topic": {"partition": milliseconds}}
     startingTimestamp, endingTimestamp
-                        milliseconds, for every partition
+                        milliseconds, for every partition. As to a broker, -1 is latest and -2 is
+                        earliest.
     startingOffsetsByTimestampStrategy
                         what to do if a partition has no record at or after its starting timestamp.
                         error (default): the query fails. latest: a batch leaves the partition out,
@@ -79,20 +80,25 @@ class Bound:
         """Returns (timestamp, offset) of a partition, each None if not given. KmirrorError if the
         option names partitions, but not this one."""
         if self.timestamp is not None:
-            return self.timestamp, None
+            return _of_time(self.timestamp)
         for given, is_time in ((self.timestamps, True), (self.offsets, False)):
             if given is not None:
                 if name not in given:
                     raise KmirrorError(
                         f"option {self.option} has no offset for {name}; if it names partitions, it must name all partitions that are read"
                     )
-                return (given[name], None) if is_time else (None, given[name])
+                return _of_time(given[name]) if is_time else (None, given[name])
         return None, self.default
 
     def named_offset(self, name: TopicPartition) -> int | None:
         """Returns the offset that the option has of the partition; None if its log decides."""
         found = (self.offsets or {}).get(name, EARLIEST) if self.timestamp is None and self.timestamps is None else EARLIEST
         return None if found < 0 else found
+
+
+def _of_time(timestamp: int) -> tuple[int | None, int | None]:
+    """Returns (timestamp, offset), one of them None: to a broker -1 and -2 are no times."""
+    return (None, timestamp) if timestamp in (LATEST, EARLIEST) else (timestamp, None)
 
 
 @dataclass(frozen=True)
@@ -204,6 +210,9 @@ class Selection:
                     f"{one.name} has no record at or after {timestamp}; with startingOffsetsByTimestampStrategy=latest it would be left out"
                 )
             low = MAX_OFFSET if at is None else at
+        if low == LATEST:
+            found = _log_end(one)
+            low = MAX_OFFSET if found is None else found
         if low is None or low == EARLIEST:
             low = log_start()
         elif low < log_start() and timestamp is None:
@@ -235,6 +244,8 @@ class Selection:
             found = _log_end(one)
             if found is not None and end > found:
                 self._lost(f"{one.name} ends at offset {found}, before the ending offset {end}")
+        if end == EARLIEST:
+            end = log_start()
         if timestamp is not None:
             end = offset_for_time(one.files, one.listing, one.partition, timestamp, log_start=log_start())
         return MAX_OFFSET if end is None or end == LATEST else end - 1
@@ -270,11 +281,17 @@ def _bound(given: Mapping[str, str], kind: str, words: Mapping[str, int]) -> Bou
         text = given[everywhere.lower()].strip()
         if not re.fullmatch(r"-?[0-9]+", text):
             raise KmirrorError(f"option {everywhere} must be a time in ms since 1970, not '{text}'")
-        if abs(int(text)) > _MOST:
+        if int(text) < EARLIEST:
+            raise KmirrorError(f"option {everywhere}: {text} is no time; below 0 there are -1 (latest) and -2 (earliest)")
+        if int(text) > _MOST:
             raise KmirrorError(f"option {everywhere}: {text} does not fit 64 bits")
         return Bound(everywhere, timestamp=int(text))
     if by_time.lower() in given:
-        return Bound(by_time, timestamps=_numbers(given[by_time.lower()], by_time))
+        times = _numbers(given[by_time.lower()], by_time)
+        for name, time in times.items():
+            if time < EARLIEST:
+                raise KmirrorError(f"option {by_time}: {time} of {name} is no time; below 0 there are -1 (latest) and -2 (earliest)")
+        return Bound(by_time, timestamps=times)
     default = next(iter(words))
     text = given.get(option.lower(), default).strip()
     if text.lower() in words:

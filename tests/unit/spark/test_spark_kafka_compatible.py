@@ -164,6 +164,21 @@ def test_times_are_those_of_the_options(data_dir: Path) -> None:
     assert names(late) == span("t", 0, 20, 50)
 
 
+def test_times_that_are_none_to_a_broker(data_dir: Path) -> None:
+    """To Kafka -1 asks for the end and -2 for the start. Spark's source passes them on."""
+    whole = span("t", 0, 10, 50) + span("t", 1, 0, 10)
+    assert names(kafka(data_dir, subscribe="t", startingTimestamp="-2", endingTimestamp="-1")) == whole
+    assert names(kafka(data_dir, subscribe="t", startingTimestamp="-1")) == []
+    assert names(kafka(data_dir, subscribe="t", endingTimestamp="-2")) == []
+    mixed = json.dumps({"t": {"0": -1, "1": TIME + 4}})
+    assert names(kafka(data_dir, subscribe="t", startingOffsetsByTimestamp=mixed)) == span("t", 1, 4, 10)
+    assert StreamRun(data_dir, subscribe="t", kafkaCompatible="true", startingTimestamp="-1").batch() == []
+    assert names(StreamRun(data_dir, subscribe="t", kafkaCompatible="true", startingTimestamp="-2").batch()) == whole
+    for options in ({"startingTimestamp": "-3"}, {"endingOffsetsByTimestamp": '{"t":{"0":-3,"1":5}}', "subscribe": "t"}):
+        with pytest.raises(KmirrorError, match=r"no time; below 0 there are -1 \(latest\) and -2 \(earliest\)"):
+            kafka(data_dir, **options)
+
+
 def test_what_delete_records_removed_is_not_there(data_dir: Path) -> None:
     (data_dir / "log-start-offset-checkpoint").write_text("0\n1\nt 0 17\n")
     assert names(kafka(data_dir, assign='{"t":[0]}')) == span("t", 0, 17, 50)
