@@ -79,7 +79,7 @@ def ask(folder: Path) -> Said:
     """Runs both tools on both clusters."""
     findings = []
     for side in "AB":
-        findings += _json_of(kmirror, "verify-logs", str(folder / side), "--json")["findings"]
+        findings += _json_of(kmirror, "verify-logs", str(folder / side), "--deep", "--json")["findings"]
     return Said(findings, _json_of(log_diff, str(folder / "A"), str(folder / "B"), "--mirror", "--json"))
 
 

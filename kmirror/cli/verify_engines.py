@@ -35,7 +35,7 @@ class LocalEngine:
                 yield from _on_pool(files, plan, settings, progress)
                 return
             for task in plan.tasks:
-                yield from run_task(files, task, plan.cuts, check_crc=settings.check_crc, progress=progress)
+                yield from run_task(files, task, plan.cuts, check_crc=settings.check_crc, unpack=settings.unpack, progress=progress)
 
     def count_keys(self, files: FileSystem, logs: Sequence[KeyLog]) -> Iterable[KeyCounts]:
         size = sum(map(_size_of, logs))
@@ -54,7 +54,7 @@ def _on_pool(files: FileSystem, plan: ReplayPlan, settings: ReplaySettings, prog
         waiting = {}
         for task in plan.tasks:
             own = {folder: plan.cuts[folder] for folder in {posixpath.dirname(piece.path) for piece in task}}
-            done = pool.submit(run_task, files, task, own, check_crc=settings.check_crc)
+            done = pool.submit(run_task, files, task, own, check_crc=settings.check_crc, unpack=settings.unpack)
             waiting[done] = sum(piece.size for piece in task)
         for done in as_completed(waiting):
             progress(waiting[done])

@@ -58,13 +58,20 @@ _COLOURS: Final = {
 _OTHER: Final = "#697576"
 
 
-def findings_html(location: str, tables: ReplayTables, made: Provenance | None = None) -> str:
-    """Returns the whole page; `made` says when, how and by what."""
-    return _Page(location, tables).text(made)
+def findings_html(
+    location: str,
+    tables: ReplayTables,
+    made: Provenance | None = None,
+    unseen: Sequence[str] = (),
+) -> str:
+    """Returns the whole page; `made` says when, how and by what, `unseen` what was not looked
+    at."""
+    return _Page(location, tables, unseen).text(made)
 
 
 class _Page:
-    def __init__(self, location: str, tables: ReplayTables) -> None:
+    def __init__(self, location: str, tables: ReplayTables, unseen: Sequence[str]) -> None:
+        self._unseen = unseen
         self._location = location
         self._tables = tables
         self._logs = sorted(tables.logs, key=lambda row: (-row.findings, row.topic, row.partition, row.log))
@@ -83,7 +90,7 @@ class _Page:
         status, sentence = ("different", "Something is wrong.") if wrong else ("sound", "The logs are sound.")
         parts = [
             "<h1>Logs and what lies beside them</h1>",
-            verdict_box(status, sentence, summary_line(self._tables)),
+            verdict_box(status, sentence, summary_line(self._tables, self._unseen)),
             f"<p><code>{escaped(self._location)}</code></p>",
             f'<div class="cards">{self._logs_figure()}{self._kinds_figure()}</div>',
             "<h2>Logs</h2>",

@@ -6,13 +6,27 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 
 from kmirror.verify.replay.findings import SCHEMA_VERSION, Finding
+from kmirror.verify.replay.folder import ReplaySettings
 from kmirror.verify.replay.tables import LogRow, ReplayTables, as_dict
 
 
-def text_report(location: str, tables: ReplayTables) -> str:
-    """Returns a line per log, its findings below it, and a summary."""
+def not_looked_at(settings: ReplaySettings) -> list[str]:
+    """Returns what the verdict does not speak of, because of how it was asked for."""
+    unseen = []
+    if not settings.check_crc:
+        unseen.append("CRCs (--no-crc)")
+    if not settings.unpack:
+        unseen.append("records inside batches (--deep unpacks them)")
+    if not settings.read_keys:
+        unseen.append("keys of compacted topics (--no-keys)")
+    return unseen
+
+
+def text_report(location: str, tables: ReplayTables, unseen: Sequence[str] = ()) -> str:
+    """Returns a line per log, its findings below it, and a summary with what is `unseen`."""
     findings: dict[str, list[Finding]] = {}
     for finding in tables.findings:
         findings.setdefault(finding.log, []).append(finding)
@@ -24,15 +38,16 @@ def text_report(location: str, tables: ReplayTables) -> str:
             f"{log_name(location, row)}: {f'{len(found)} found' if found else 'sound'}, {log_summary(row, open_transactions[row.log])}"
         )
         lines += [f"  {finding_text(finding)}" for finding in found]
-    return "\n".join([*lines, summary_line(tables)])
+    return "\n".join([*lines, summary_line(tables, unseen)])
 
 
-def summary_line(tables: ReplayTables) -> str:
-    """`12 logs, 2 with findings (indexes wrong: 1, structure crc: 3)`"""
+def summary_line(tables: ReplayTables, unseen: Sequence[str] = ()) -> str:
+    """`12 logs, 2 with findings (indexes wrong: 1, structure crc: 3); not looked at: CRCs`"""
     kinds = Counter(f"{finding.table} {finding.kind}" for finding in tables.findings)
     wrong = sum(row.findings > 0 for row in tables.logs)
     rest = f", {wrong} with findings ({', '.join(f'{kind}: {count}' for kind, count in sorted(kinds.items()))})" if wrong else ", all sound"
-    return f"{len(tables.logs)} log{'' if len(tables.logs) == 1 else 's'}{rest}"
+    not_seen = f"; not looked at: {', '.join(unseen)}" if unseen else ""
+    return f"{len(tables.logs)} log{'' if len(tables.logs) == 1 else 's'}{rest}{not_seen}"
 
 
 def log_name(location: str, row: LogRow) -> str:
@@ -63,13 +78,14 @@ def finding_place(finding: Finding) -> str:
     return ", ".join(where)
 
 
-def json_report(location: str, tables: ReplayTables) -> str:
+def json_report(location: str, tables: ReplayTables, unseen: Sequence[str] = ()) -> str:
     return json.dumps(
         {
             "version": SCHEMA_VERSION,
             "input": location,
             "logs": [as_dict(row) for row in tables.logs],
             "findings": [as_dict(row) for row in tables.findings],
+            "not_looked_at": list(unseen),
         },
         indent=2,
     )

@@ -68,6 +68,7 @@ class Task(NamedTuple):
     whole: dict[int, Closing]
     """By number: partitions that lie completely within this task."""
     check_crc: bool
+    unpack: bool
 
 
 class PartialNode(NamedTuple):
@@ -120,10 +121,10 @@ def _tasks(plan: ReplayPlan, settings: ReplaySettings) -> list[Task]:
             given[folder] = given.get(folder, 0) + 1
         whole = {numbers[folder]: closing(numbers[folder]) for folder in folders if counts[folder] == 1}
         cuts = {folder: plan.cuts[folder] for folder in folders}
-        tasks.append(Task(plan.location, pieces, cuts, parts, whole, settings.check_crc))
+        tasks.append(Task(plan.location, pieces, cuts, parts, whole, settings.check_crc, settings.unpack))
     empty = [number for number, partition in enumerate(plan.partitions) if not counts[partition.path]]
     for some in pack_by(empty, lambda number: 0):
-        tasks.append(Task(plan.location, [], {}, {}, {number: closing(number) for number in some}, settings.check_crc))
+        tasks.append(Task(plan.location, [], {}, {}, {number: closing(number) for number in some}, settings.check_crc, settings.unpack))
     return tasks
 
 
@@ -143,7 +144,8 @@ def _read(data: bytes) -> Iterator[PartialNode]:
     others."""
     task: Task = pickle.loads(data)
     files, _ = file_system_for(task.location)
-    partials = {part.folder: part.partial for part in run_task(files, task.pieces, task.cuts, check_crc=task.check_crc)}
+    parts = run_task(files, task.pieces, task.cuts, check_crc=task.check_crc, unpack=task.unpack)
+    partials = {part.folder: part.partial for part in parts}
     read = {task.numbers[folder][0]: partial for folder, partial in partials.items()}
     for number, closing in task.whole.items():
         yield PartialNode(number, 0, closing.tables([read[number]] if number in read else []))

@@ -183,5 +183,5 @@ def test_the_command_keeps_and_knows(tmp_path: pathlib.Path, capsys: pytest.Capt
 def test_another_version_is_not_known(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     a_rolled_log(tmp_path)
     known = kept_of(run(tmp_path, {})[0])
-    monkeypatch.setattr(kept, "VERSION", 2)
+    monkeypatch.setattr(kept, "VERSION", kept.VERSION + 1)
     assert run(tmp_path, known)[1] == logs_of(tmp_path)

@@ -13,6 +13,9 @@ A snapshot may differ from the fold and be right:
   Only what is left can contradict it.
 * A broker that loads a log whose start lies inside a segment reads that segment from there on.
 * After bytes that cannot be read, the next snapshot is taken as true.
+
+On the way, the fold meets batches whose sequences do not follow the one before. They count if no
+batch can be missing in between and the producer was not idle for long enough to be forgotten.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from typing import NamedTuple
 from kmirror.storage.producer_state_entry import ProducerStateEntry
 from kmirror.verify.replay.claims import SnapshotClaim
 from kmirror.verify.replay.log_view import LogView
-from kmirror.verify.replay.producer_states import OpenRun, ProducersPartial, ProducerState, merge
+from kmirror.verify.replay.producer_states import OpenRun, ProducersPartial, ProducerState, SequenceJump, merge
 from kmirror.verify.replay.tables import ProducerRow
 
 BEGINNING = -1
@@ -140,8 +143,27 @@ class SnapshotCheck:
 
     def _take(self, right: ProducersPartial) -> None:
         merged = merge(self._left, right)
-        merged.aborted, merged.forgotten = [], []
+        for jump in merged.jumps:
+            self._tell_jump(jump)
+        merged.aborted, merged.forgotten, merged.jumps = [], [], ()
         self._left = merged
+
+    def _tell_jump(self, jump: SequenceJump) -> None:
+        """Adds a finding, unless what is missing in between explains it, or the producer may have
+        been forgotten."""
+        view, last = self._view, jump.before.last_offset
+        if jump.timestamp - jump.before.timestamp >= self._expiration_ms or jump.offset < view.log_start_offset:
+            return
+        if view.is_damaged(max(last, view.first_base_offset), jump.offset + 1) or view.has_holes(view.first_base_offset, jump.offset + 1):
+            return
+        how = "a batch was appended twice, or" if jump.sequence < jump.expected else "a batch is missing, or"
+        text = (
+            f"producer {jump.producer_id} goes on with sequence {jump.sequence} in epoch {jump.epoch}, and {jump.expected} follows "
+            f"its batch at offset {last}: {how} a broker had lost the producer's state"
+        )
+        segment = view.segment_at(jump.offset)
+        file, base = (view.path, None) if segment is None else (segment.path, segment.base_offset)
+        view.found("producers", "sequence", file, text, segment=base, first_offset=jump.offset, last_offset=jump.offset)
 
     def _meet(self, offset: int, claim: SnapshotClaim, from_offset: int) -> None:
         """Compares the state before `offset` with the snapshot there, which follows the one at

@@ -124,6 +124,9 @@ def _check_segment(view: LogView, segment: SegmentPart, next_base: int | None) -
                 first_offset=place.first_offset,
                 last_offset=place.last_offset,
             )
+    if found.short_batches and not view.may_be_compacted:
+        text = f"{found.short_batches} batches have fewer records than offsets, and no cleaner works on this topic"
+        view.found("structure", "count", segment.path, text, segment=base)
     if not found.batches:
         return
     last = found.next_offset - 1

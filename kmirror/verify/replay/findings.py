@@ -40,7 +40,8 @@ class Finding(PartitionRow):
     kind: Annotated[
         str,
         "one word: corrupt, crc, order, gap, torn, count, magic, codec, name, gone, unreadable, epoch, missing, unexpected, differs, beyond_end, "
-        "wrong, size, more, step, reset_missing, hanging, superseded, swap, moving",
+        "wrong, size, more, step, reset_missing, hanging, superseded, swap, moving, "
+        "records, sequence",
     ]
     file: Annotated[str, "the file that is wrong, or that contradicts the log"]
     segment: Annotated[int | None, "base offset of the segment that it is about"]

@@ -50,6 +50,8 @@ class ReplaySettings:
     """How to read, and what the bytes do not tell."""
 
     check_crc: bool = True
+    unpack: bool = False
+    """Whether the records of all batches are held against their headers (`record_check`)."""
     now_ms: int | None = None
     """The time that gives open transactions their age; None: the newest timestamp of the log."""
     producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS
@@ -190,7 +192,9 @@ class ThisProcess:
         self._scratch = scratch
 
     def replay(self, files: FileSystem, plan: ReplayPlan, settings: ReplaySettings) -> Iterable[ReplayTables]:
-        parts = (part for task in plan.tasks for part in run_task(files, task, plan.cuts, check_crc=settings.check_crc))
+        parts = (
+            part for task in plan.tasks for part in run_task(files, task, plan.cuts, check_crc=settings.check_crc, unpack=settings.unpack)
+        )
         return close_all(files, plan, parts, settings)
 
     def count_keys(self, files: FileSystem, logs: Sequence[KeyLog]) -> Iterable[KeyCounts]:
@@ -239,7 +243,7 @@ def replay_cluster(
     partitions = [partition for partition in listing.partitions if wants(partition.topic_partition)]
     plan = ReplayPlan(listing.location, partitions, data_dirs, [])
     if known is not None:
-        identities = {one.path: identities_of(files, one, plan.claims_of(one), check_crc=settings.check_crc) for one in partitions}
+        identities = {one.path: identities_of(files, one, plan.claims_of(one), settings.check_crc, settings.unpack) for one in partitions}
         unchanged = {one.path: known_segments(one, identities[one.path], known) for one in partitions}
         plan = replace(plan, tasks=plan_tasks(files, listing, wants=wants, known=unchanged), identities=identities)
     else:

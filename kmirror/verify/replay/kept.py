@@ -4,7 +4,7 @@ segments are merged into today's result.
 A segment is not read again if its *identity* is unchanged. The identity has:
 
 * the sizes of its .log, .index and .timeindex, the modification time of the .log and which file that
-  is (`file_identity`), whether CRCs were checked, and whether it was the last segment, where an incomplete batch is no damage;
+  is (`file_identity`), whether CRCs and records were checked, and whether it was the last segment, where an incomplete batch is no damage;
 * the snapshots that lie within it, because producers are kept apart there;
 * how far the log's cleaner had come. A cleaner's pass keeps a segment's modification time, and one
   that only set a delete horizon also keeps its size; but each pass moves
@@ -40,7 +40,7 @@ from kmirror.verify.replay.partial import ReplayPartial, Section
 from kmirror.verify.replay.tables import KeptRow
 
 T = TypeVar("T")
-VERSION: Final = 1
+VERSION: Final = 2
 """The version of kept partials and counts; what another version kept is ignored."""
 Identities = Mapping[int, str]
 """The identities of a partition's segments, by base offset."""
@@ -63,9 +63,9 @@ class KnownSegment(NamedTuple):
         return _decoded(self.kept, ReplayPartial)
 
 
-def identities_of(files: FileSystem, partition: PartitionFiles, data_dir: DataDirClaims, *, check_crc: bool) -> dict[int, str]:
+def identities_of(files: FileSystem, partition: PartitionFiles, data_dir: DataDirClaims, *depth: bool) -> dict[int, str]:
     """Returns the identities. Called before a segment is read, so the next run notices changes made
-    in between."""
+    in between. `depth` is what is looked at: CRCs, records."""
     cleaned = data_dir.offsets.get("cleaner", {}).get(partition.topic_partition)
     found = {}
     for number, segment in enumerate(partition.segments):
@@ -77,7 +77,7 @@ def identities_of(files: FileSystem, partition: PartitionFiles, data_dir: DataDi
             modified = (files.mtime_ms(segment.path()), file_identity(files, segment.path()))
         except FileNotFoundError:
             continue  # a running broker deleted it
-        found[segment.base_offset] = _text([VERSION, *sizes, modified, check_crc, is_last, inside, cleaned])
+        found[segment.base_offset] = _text([VERSION, *sizes, modified, depth, is_last, inside, cleaned])
     return found
 
 

@@ -132,7 +132,13 @@ def folders_of(pieces: Iterable[Piece]) -> list[str]:
 
 
 def run_task(
-    files: FileSystem, pieces: Iterable[Piece], cuts: Cuts, *, check_crc: bool = True, progress: Callable[[int], None] | None = None
+    files: FileSystem,
+    pieces: Iterable[Piece],
+    cuts: Cuts,
+    *,
+    check_crc: bool = True,
+    unpack: bool = False,
+    progress: Callable[[int], None] | None = None,
 ) -> list[Part]:
     """Returns the parts that a task's slices give. Neighbouring slices of one partition must be
     consecutive in the log."""
@@ -142,7 +148,7 @@ def run_task(
         if isinstance(piece, KnownSegment):
             partial = piece.partial()
         else:
-            partial = replay_slice(files, piece, cuts=cuts[folder], check_crc=check_crc)
+            partial = replay_slice(files, piece, cuts=cuts[folder], check_crc=check_crc, unpack=unpack)
         if parts and parts[-1].folder == folder:
             parts[-1] = parts[-1]._replace(partial=merge(parts[-1].partial, partial))
         else:

@@ -16,17 +16,21 @@ from kmirror.record.record import NO_SEQUENCE
 from kmirror.record.record_batch import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from kmirror.storage.producer_state_entry import NUM_BATCHES_TO_RETAIN, BatchMetadata
 from kmirror.verify.header_scan import ControlBatch, HeaderBlock
+from kmirror.verify.replay.findings import MAX_EXAMPLES
 from kmirror.verify.replay.producer_states import (
+    MAX_SEQUENCE,
     ForgottenTransaction,
     Front,
+    Head,
     Marker,
     OpenRun,
     ProducersPartial,
     ProducerState,
+    SequenceJump,
     count_end,
+    jump_of,
 )
 
-_MAX_SEQUENCE = 0x7FFFFFFF
 _Batch = tuple[int, int, int, int]
 """Base sequence, last offset, offset delta, timestamp."""
 
@@ -53,11 +57,15 @@ class _Producer:
             self.batches.clear()
         self.last_epoch = epoch
 
+    def note_head(self, sequence: int, base: int, timestamp: int) -> Head | None:
+        """Returns the head that a run's first data is, before it is added."""
+        if self.epoch_changed:
+            return None
+        assert self.last_epoch is not None, "data without an epoch"
+        return Head(self.last_epoch, sequence, base, timestamp)
+
     def state(self, open_run: OpenRun | None) -> ProducerState:
-        batches = tuple(
-            BatchMetadata(NO_SEQUENCE if sequence < 0 else sequence + delta & _MAX_SEQUENCE, last_offset, delta, timestamp)
-            for sequence, last_offset, delta, timestamp in self.batches
-        )
+        batches = tuple(map(_metadata, self.batches))
         return ProducerState(
             first_epoch=self.first_epoch,
             last_epoch=self.last_epoch,
@@ -70,6 +78,11 @@ class _Producer:
         )
 
 
+def _metadata(batch: _Batch) -> BatchMetadata:
+    sequence, last_offset, delta, timestamp = batch
+    return BatchMetadata(NO_SEQUENCE if sequence < 0 else sequence + delta & MAX_SEQUENCE, last_offset, delta, timestamp)
+
+
 class ProducerScan:
     """Takes in consecutive blocks; `finish` returns their partial."""
 
@@ -78,6 +91,7 @@ class ProducerScan:
         self._producers: dict[int, _Producer] = {}
         self._open: dict[int, list[int]] = {}
         """Open transactions in the order of their first offsets, as the fields of an `OpenRun`."""
+        self._jumps: list[SequenceJump] = []
 
     def add(self, block: HeaderBlock, start: int, stop: int) -> None:
         """Takes in the rows from `start` to `stop`."""
@@ -88,6 +102,7 @@ class ProducerScan:
         chosen = headers[rows]
         controls = {control.row: control for control in block.controls if start <= control.row < stop} if block.controls else {}
         producers, opened = self._producers, self._open
+        heads, has_reset = self._partial.heads, self._partial.first_reset is not None
         for row, base, attributes, delta, timestamp, producer_id, epoch, sequence in zip(
             (rows + start).tolist(),
             chosen["base_offset"].tolist(),
@@ -102,12 +117,19 @@ class ProducerScan:
                 control = controls.get(row)
                 if control is not None:
                     self._add_control(control, base, producer_id, epoch)
+                    has_reset = self._partial.first_reset is not None
                 continue
             producer = producers.get(producer_id)
             if producer is None:
                 producer = producers[producer_id] = _Producer()
             if producer.last_epoch != epoch:
                 producer.change_epoch(epoch)
+            if producer_id not in heads and not has_reset:
+                heads[producer_id] = producer.note_head(sequence, base, timestamp)
+            if producer.batches:
+                before = producer.batches[-1]
+                if before[0] + before[2] + 1 & MAX_SEQUENCE != sequence:
+                    self._note_jump(producer_id, Head(epoch, sequence, base, timestamp), before)
             producer.batches.append((sequence, base + delta, delta, timestamp))
             producer.timestamp = timestamp
             if attributes & TRANSACTIONAL_FLAG:
@@ -118,6 +140,11 @@ class ProducerScan:
                     run[2] = timestamp
                     run[3] += 1
                     run[4] = epoch
+
+    def _note_jump(self, producer_id: int, head: Head, before: _Batch) -> None:
+        jump = jump_of(producer_id, head, _metadata(before))
+        if jump is not None and len(self._jumps) < MAX_EXAMPLES:
+            self._jumps.append(jump)
 
     def _add_control(self, control: ControlBatch, offset: int, producer_id: int, epoch: int) -> None:
         if producer_id < 0:
@@ -160,6 +187,7 @@ class ProducerScan:
     def finish(self) -> ProducersPartial:
         """Returns the partial; nothing may be added afterwards."""
         partial = self._partial
+        partial.jumps = tuple(self._jumps)
         for producer_id, producer in self._producers.items():
             run = self._open.get(producer_id)
             head = None if run is None else OpenRun(*run)

@@ -1,7 +1,7 @@
 """Producers and transactions of a run of batches: the partial, and how two consecutive ones merge.
 
 What a broker keeps of a producer is a fold over its batches from the left
-(`storage.producer_state_manager`). Three things make it a monoid:
+(`storage.producer_state_manager`). Four things make it a monoid:
 
 * *States* are what the run alone leaves: the last epoch, its last five batches, the last marker's
   coordinator epoch. If the epoch changed within the run, earlier batches are forgotten, whatever
@@ -9,6 +9,8 @@ What a broker keeps of a producer is a fold over its batches from the left
 * *Fronts* are what a producer does up to its first marker. Its transaction may have begun left of
   the run, so a merge must know where the run's part of it begins and which marker ends it. After
   the first marker, a producer's transactions lie within the run and are complete.
+* *Heads* are a producer's first data, which must go on from the sequence where the run before
+  ended. A batch that does not is a jump.
 * A MIRROR_PID_RESET (KIP-1279) forgets what is left of it: states begin anew, and open transactions
   end there without a marker. It closes all fronts.
 
@@ -23,10 +25,15 @@ and of its `.txnindex`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kmirror.storage.producer_state_entry import NUM_BATCHES_TO_RETAIN, BatchMetadata
+from kmirror.verify.replay.findings import MAX_EXAMPLES
+
+MAX_SEQUENCE: Final = 0x7FFFFFFF
+"""0 follows it."""
 
 
 class OpenRun(NamedTuple):
@@ -93,6 +100,31 @@ class Front:
     marker: Marker | None = None
 
 
+class Head(NamedTuple):
+    """A producer's first data in a run: what must follow its last data in the run before."""
+
+    epoch: int
+    base_sequence: int
+    base_offset: int
+    timestamp: int
+
+
+class SequenceJump(NamedTuple):
+    """Two consecutive batches of one producer and epoch whose sequences do not follow each other.
+    No broker that knows the producer appends the second one."""
+
+    offset: int
+    """The second one's base offset."""
+    producer_id: int
+    epoch: int
+    sequence: int
+    expected: int
+    before: BatchMetadata
+    """The first one."""
+    timestamp: int
+    """The second one's."""
+
+
 @dataclass(slots=True)
 class ProducersPartial:
     """The producers of one run of batches; the default is the identity."""
@@ -110,6 +142,25 @@ class ProducersPartial:
     """Markers of producers without data before them."""
     epoch_bumps: int = 0
     """Markers with a higher epoch than their data: transactions of protocol version 2 (KIP-890)."""
+    heads: dict[int, Head | None] = field(default_factory=dict)
+    """By producer, up to the first reset; None if another epoch came before its first data."""
+    jumps: tuple[SequenceJump, ...] = ()
+    """The first ones by offset, at most MAX_EXAMPLES."""
+
+
+def jump_of(producer_id: int, head: Head, before: BatchMetadata) -> SequenceJump | None:
+    """Returns the jump from one batch to the next of a producer's epoch; None if it goes on as it
+    must."""
+    if head.base_sequence < 0 or before.last_sequence < 0:
+        return None
+    expected = before.last_sequence + 1 & MAX_SEQUENCE
+    if head.base_sequence == expected:
+        return None
+    return SequenceJump(head.base_offset, producer_id, head.epoch, head.base_sequence, expected, before, head.timestamp)
+
+
+def first_jumps(jumps: Iterable[SequenceJump]) -> tuple[SequenceJump, ...]:
+    return tuple(sorted(jumps)[:MAX_EXAMPLES])
 
 
 def join_runs(left: OpenRun | None, right: OpenRun | None) -> OpenRun | None:
@@ -159,7 +210,32 @@ def merge(left: ProducersPartial, right: ProducersPartial) -> ProducersPartial:
     forgotten += right.forgotten
     forgotten.sort(key=_forgotten_order)
     merged.states = right.states if reset is not None else _merge_states(left, right)
+    merged.heads = _merge_heads(left, right)
+    merged.jumps = first_jumps((*left.jumps, *_jumps_between(left, right), *right.jumps))
     return merged
+
+
+def _merge_heads(left: ProducersPartial, right: ProducersPartial) -> dict[int, Head | None]:
+    heads = dict(left.heads)
+    if left.first_reset is not None:
+        return heads
+    for producer_id, head in right.heads.items():
+        if producer_id not in heads:
+            state = left.states.get(producer_id)
+            is_first = state is None or state.first_epoch is None
+            same = state is not None and head is not None and state.first_epoch == head.epoch and not state.epoch_changed
+            heads[producer_id] = head if is_first or same else None
+    return heads
+
+
+def _jumps_between(left: ProducersPartial, right: ProducersPartial) -> Iterator[SequenceJump]:
+    for producer_id, head in right.heads.items():
+        state = left.states.get(producer_id)
+        if head is None or state is None or not state.batches or state.last_epoch != head.epoch:
+            continue
+        jump = jump_of(producer_id, head, BatchMetadata(*state.batches[-1]))
+        if jump is not None:
+            yield jump
 
 
 def is_known(partial: ProducersPartial, producer_id: int) -> bool:

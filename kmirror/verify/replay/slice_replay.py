@@ -26,12 +26,19 @@ from kmirror.verify.replay.indexes import OffsetIndexScan, TimeIndexScan
 from kmirror.verify.replay.leader_epochs import Runs
 from kmirror.verify.replay.partial import ReplayPartial, Section, SegmentPart, merge_sections
 from kmirror.verify.replay.producer_scan import ProducerScan
+from kmirror.verify.replay.record_check import record_problems
 from kmirror.verify.replay.structure import GONE, BatchPlace, Structure
 from kmirror.verify.slices import LogSlice
 
 
 def replay_slice(
-    files: FileSystem, piece: LogSlice, *, cuts: Sequence[int] = (), check_crc: bool = True, block_bytes: int = BLOCK_BYTES
+    files: FileSystem,
+    piece: LogSlice,
+    *,
+    cuts: Sequence[int] = (),
+    check_crc: bool = True,
+    unpack: bool = False,
+    block_bytes: int = BLOCK_BYTES,
 ) -> ReplayPartial:
     """Returns the partial of `piece`. `cuts` are the offsets of all snapshots and segments of the
     partition, ascending, the same for all its slices.
@@ -41,6 +48,8 @@ def replay_slice(
     replay = _SliceReplay(files, piece, cuts)
     try:
         replay.read(check_crc=check_crc, block_bytes=block_bytes)
+        if unpack:
+            replay.check_records(check_crc=check_crc)
     except CorruptFileError as error:
         replay.add_problem(error.position, "corrupt", error.reason)
     except FileNotFoundError:
@@ -75,6 +84,11 @@ class _SliceReplay:
             self._time_index = TimeIndexScan(_entries(files, time_index, TIME_INDEX_DTYPE, piece), piece.base_offset)
         for block in read_headers(files, piece, check_crc=check_crc, block_bytes=block_bytes):
             self._add(block)
+
+    def check_records(self, *, check_crc: bool) -> None:
+        """Adds the batches whose records are not what their headers say."""
+        for problem in record_problems(self._files, self._piece, check_crc=check_crc):
+            self._structure = self._structure.with_problem(problem)
 
     def add_problem(self, position: int, kind: str, text: str) -> None:
         """Adds the problem that ends the slice."""

@@ -21,7 +21,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.coordinator.group.group_records import OffsetAndMetadata, offset_commit_record
 from kmirror.record.builder import build_batch
 from kmirror.record.record import Record
-from kmirror.record.record_batch import RecordBatch, iter_batches
+from kmirror.record.record_batch import RECORD_BATCH_OVERHEAD, RecordBatch, iter_batches
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.storage.producer_snapshot_file import read_producer_snapshot
 from kmirror.storage.reader import read_offset_checkpoint
@@ -231,6 +231,59 @@ def marker_lost(clusters: Clusters) -> Expected:
     following = replica.segments[replica.segments.index(marker.path) + 1] if is_last and marker.path in replica.segments else marker.path
     files = (marker.path, following, *replica.folder.glob("*.log"))
     return replica.expected("structure gap", *files, offset=marker.batch.base_offset)
+
+
+# inside batches, under a right CRC
+def _data_batches(clusters: Clusters, *names: TopicPartition) -> Iterator[tuple[Replica, Placed]]:
+    for replica in clusters.replicas(*names):
+        yield from ((replica, one) for one in replica.batches if not one.batch.is_control and one.batch.record_count)
+
+
+def body_garbage(clusters: Clusters) -> Expected:
+    replica, one = clusters.one_of(_data_batches(clusters, *DATA))
+    body = clusters.random.randbytes(len(one.data) - RECORD_BATCH_OVERHEAD)
+    patch(one.path, one.position, sealed(bytearray(one.data[:RECORD_BATCH_OVERHEAD] + body)))
+    kinds = "structure records, compaction corrupt"
+    return replica.expected(kinds, one.path, positions=(one.position,))
+
+
+def record_count_wrong(clusters: Clusters) -> Expected:
+    def places() -> Iterator[tuple[Replica, Placed]]:
+        yield from ((replica, one) for replica, one in _data_batches(clusters, *DATA) if one.batch.record_count > 1)
+
+    replica, one = clusters.one_of(places())
+    data = bytearray(one.data)
+    struct.pack_into(">i", data, 57, one.batch.record_count + clusters.random.choice((-1, 1)))
+    patch(one.path, one.position, sealed(data))
+    kinds = "structure records, structure count, compaction corrupt"
+    return replica.expected(kinds, one.path, positions=(one.position,))
+
+
+def sequence_jumps(clusters: Clusters) -> Expected:
+    """A producer's batch does not go on where the one before it, of the same epoch, has ended."""
+
+    def places() -> Iterator[tuple[Replica, Placed]]:
+        for replica in clusters.replicas(*ORDERS, AUDIT):
+            seen: dict[int, int] = {}
+            for one in replica.batches:
+                batch = one.batch
+                if not batch.has_producer_id:
+                    seen.clear()
+                elif not batch.is_control:
+                    if seen.get(batch.producer_id) == batch.producer_epoch and batch.base_offset > replica.log_start:
+                        yield replica, one
+                    seen[batch.producer_id] = batch.producer_epoch
+                elif seen.get(batch.producer_id) != batch.producer_epoch:
+                    seen.pop(batch.producer_id, None)
+
+    replica, one = clusters.one_of(places())
+    data = bytearray(one.data)
+    jump = clusters.random.choice((-1, 1)) * clusters.random.randrange(1, 9)
+    struct.pack_into(">i", data, 53, max(one.batch.base_sequence + jump, 0))
+    if bytes(data) == one.data:
+        raise Nowhere
+    patch(one.path, one.position, sealed(data))
+    return replica.expected("producers sequence", one.path, offset=one.batch.base_offset)
 
 
 # files beside the segments
@@ -484,6 +537,9 @@ DAMAGES: Final[dict[str, Callable[[Clusters], Expected]]] = {
     "batches swapped": batches_swapped,
     "epoch wrong": epoch_wrong,
     "marker lost": marker_lost,
+    "body garbage": body_garbage,
+    "record count wrong": record_count_wrong,
+    "sequence jumps": sequence_jumps,
     "snapshot wrong": snapshot_wrong,
     ".index wrong": index_wrong,
     ".timeindex wrong": time_index_wrong,

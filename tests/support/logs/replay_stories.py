@@ -220,8 +220,10 @@ class Story:
         self.end()
 
     def look(self) -> None:
-        """Reads the producers with open transactions from the log, as after a truncation."""
+        """Reads the producers' transactions and sequences from the log, as after a truncation: no
+        broker appends a batch that does not go on where the log has come to."""
         active = self.log.producer_state_manager.active_producers
+        self.sequences = {producer: entry.last_sequence + 1 for producer, entry in active.items()}
         self.open = {producer for producer, entry in active.items() if entry.current_txn_first_offset is not None}
 
     def end(self) -> None:
