@@ -15,6 +15,9 @@ the internal topics, they are also compared with the logs: groups, mirror states
 leader epochs; they are read every time. Nothing is written to the input, and a broker may be running on it. What merely
 cannot be known is not reported: see `kmirror.verify.replay`.
 
+The set of logs is judged, too: what has to be there by `__cluster_metadata` and the checkpoints and
+is not, and what is there and is nobody's (`kmirror.verify.replay.inventory`).
+
 The last line says what was not looked at: a verdict speaks only of the rest.
 
 Exit code 0: nothing is wrong. 1: something is; one line each says what and where. 2: an input
@@ -96,12 +99,12 @@ def _run(options: argparse.Namespace) -> int:
         listing = list_input(files, location)
     engine = engine_named(name, options.master)
     known = None if options.output is None else {} if options.full else read_kept(options.output)
-    tables = ReplayTables()
+    tables, unseen = ReplayTables(), not_looked_at(settings)
     for cluster in clusters_of(files, listing):
-        tables.extend(replay_cluster(files, cluster, settings, engine=engine, wants=wants, known=known, pause=_pause))
+        tables.extend(replay_cluster(files, cluster, settings, engine=engine, wants=wants, known=known, pause=_pause, unseen=unseen))
+    unseen = list(dict.fromkeys(unseen))
     if not tables.logs:
         raise KmirrorError(f"there is nothing to verify: {options.logs} has none of the requested partitions")
-    unseen = not_looked_at(settings)
     if options.output is not None:
         write_tables(tables, options.output)
     if options.report is not None or options.output is not None:

@@ -37,7 +37,7 @@ from kmirror.cli.html_page import (
     table,
     verdict_box,
 )
-from kmirror.cli.verify_logs_text import finding_place, log_name, log_summary, summary_line
+from kmirror.cli.verify_logs_text import finding_place, finding_text, log_name, log_summary, summary_line, without_log
 from kmirror.verify.replay.findings import Finding
 from kmirror.verify.replay.tables import LogRow, ReplayTables, SegmentRow
 
@@ -54,6 +54,7 @@ _COLOURS: Final = {
     "group_offsets": "#a0522d",
     "mirror_states": "#2c6f49",
     "leaders": "#486683",
+    "inventory": "#9c5a14",
 }
 _OTHER: Final = "#697576"
 
@@ -87,7 +88,8 @@ class _Page:
 
     def text(self, made: Provenance | None) -> str:
         wrong = self._wrong
-        status, sentence = ("different", "Something is wrong.") if wrong else ("sound", "The logs are sound.")
+        loose = without_log(self._tables)
+        status, sentence = ("different", "Something is wrong.") if wrong or loose else ("sound", "The logs are sound.")
         parts = [
             "<h1>Logs and what lies beside them</h1>",
             verdict_box(status, sentence, summary_line(self._tables, self._unseen)),
@@ -95,7 +97,9 @@ class _Page:
             f'<div class="cards">{self._logs_figure()}{self._kinds_figure()}</div>',
             "<h2>Logs</h2>",
             self._table(),
-            "<h2>Findings</h2>" if wrong else "",
+            "<h2>Findings</h2>" if wrong or loose else "",
+            "".join(f"<p>{escaped(finding_text(one))}</p>" for one in loose[:MAX_NAMED]),
+            f"<p>... and {len(loose) - MAX_NAMED:,} more</p>" if len(loose) > MAX_NAMED else "",
             "".join(self._section(number, row) for number, row in enumerate(wrong[:MAX_UNFOLDED])),
             self._rest(wrong[MAX_UNFOLDED:]),
             "<p><small>kmirror verify-logs: every batch was read; what lies beside the segments was held against it.</small></p>",

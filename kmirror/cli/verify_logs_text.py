@@ -38,14 +38,27 @@ def text_report(location: str, tables: ReplayTables, unseen: Sequence[str] = ())
             f"{log_name(location, row)}: {f'{len(found)} found' if found else 'sound'}, {log_summary(row, open_transactions[row.log])}"
         )
         lines += [f"  {finding_text(finding)}" for finding in found]
+    lines += [finding_text(finding) for finding in without_log(tables)]
     return "\n".join([*lines, summary_line(tables, unseen)])
+
+
+def without_log(tables: ReplayTables) -> list[Finding]:
+    """Returns the findings about logs that are not there, or folders that are none."""
+    logs = {row.log for row in tables.logs}
+    return [finding for finding in tables.findings if finding.log not in logs]
 
 
 def summary_line(tables: ReplayTables, unseen: Sequence[str] = ()) -> str:
     """`12 logs, 2 with findings (indexes wrong: 1, structure crc: 3); not looked at: CRCs`"""
     kinds = Counter(f"{finding.table} {finding.kind}" for finding in tables.findings)
     wrong = sum(row.findings > 0 for row in tables.logs)
-    rest = f", {wrong} with findings ({', '.join(f'{kind}: {count}' for kind, count in sorted(kinds.items()))})" if wrong else ", all sound"
+    named = f" ({', '.join(f'{kind}: {count}' for kind, count in sorted(kinds.items()))})"
+    if wrong:
+        rest = f", {wrong} with findings{named}"
+    elif tables.findings:
+        rest = f", each sound, but not the set of them{named}"
+    else:
+        rest = ", all sound"
     not_seen = f"; not looked at: {', '.join(unseen)}" if unseen else ""
     return f"{len(tables.logs)} log{'' if len(tables.logs) == 1 else 's'}{rest}{not_seen}"
 

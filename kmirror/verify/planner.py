@@ -36,6 +36,7 @@ from kmirror.record.record_batch import CURRENT_MAGIC, LOG_OVERHEAD, RECORD_BATC
 from kmirror.storage.folder_listing import TRIES, list_folder
 from kmirror.storage.index_reader import read_offset_index
 from kmirror.storage.log_file_names import INDEX_FILE_SUFFIX, LOG_FILE_SUFFIX, parse_topic_partition_name
+from kmirror.storage.meta_properties import META_PROPERTIES_FILE_NAME
 from kmirror.storage.reader import PartitionFiles, SegmentFiles, partition_files
 from kmirror.verify.slices import LogSlice
 
@@ -84,6 +85,8 @@ class Listing:
     is_one_partition: bool
     data_dir_files: dict[str, list[str]]
     """What else lies in each data dir: checkpoint files, meta.properties."""
+    deeper: int = 0
+    """How many partitions' folders lie deeper in the tree. They are not in `partitions`."""
 
     def slices(
         self, files: FileSystem, partition: PartitionFiles, *, task_bytes: int = TASK_BYTES, low: int = 0, high: int = MAX_OFFSET
@@ -138,8 +141,10 @@ def list_input(files: FileSystem, path: str, *, location: str | None = None) -> 
     partitions += [_partition(folder, [ListedFile(f"{folder}/", NO_FILE)]) for folder in lost if folder.count("/") == depth]
     partitions.sort(key=lambda one: (posixpath.dirname(one.path), one.topic_partition))
     data_dirs = dict.fromkeys(posixpath.dirname(one.path) for one in partitions)
+    data_dirs |= dict.fromkeys(folder for folder, inside in folders.items() if folder.count("/") == depth - 1 and _is_data_dir(inside))
     names = {folder: sorted(posixpath.basename(one.path) for one in folders.get(folder, [])) for folder in data_dirs}
-    return Listing(location, path, partitions, False, names)
+    deeper = sum(folder.count("/") > depth for folder in found)
+    return Listing(location, path, partitions, False, names, deeper)
 
 
 def list_tree(files: FileSystem, path: str, depth: int) -> Iterable[ListedFile]:
@@ -295,6 +300,11 @@ def _partition(folder: str, found: Sequence[ListedFile], name: TopicPartition | 
 
 def _holds_log(found: Sequence[ListedFile]) -> bool:
     return any(_is_segment(one.path) or one.path.endswith("/partition.metadata") for one in found)
+
+
+def _is_data_dir(found: Sequence[ListedFile]) -> bool:
+    """Whether a folder was formatted as a data dir, even if no log is left in it."""
+    return any(posixpath.basename(one.path) == META_PROPERTIES_FILE_NAME for one in found)
 
 
 def _partition_name(folder: str) -> TopicPartition | None:

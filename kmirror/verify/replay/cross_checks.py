@@ -55,6 +55,7 @@ class CrossChecks:
         tables.coordinator_transactions += timelines.coordinator_transactions
         tables.leaders += timelines.leaders
         tables.topics += timelines.topics
+        tables.assignments += timelines.assignments
         for check in (self._bad_records, self._mirrors, self._resets, self._groups, self._transactions, self._leaders):
             tables.findings += check()
         counts: dict[str, int] = {}

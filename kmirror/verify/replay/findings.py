@@ -35,13 +35,13 @@ class Finding(PartitionRow):
     table: Annotated[
         str,
         "which part says so: structure, leader_epochs, producers, transactions, indexes, checkpoints, compaction, records, group_offsets, mirror_states, "
-        "leaders",
+        "leaders, inventory",
     ]
     kind: Annotated[
         str,
         "one word: corrupt, crc, order, gap, torn, count, magic, codec, name, gone, unreadable, epoch, missing, unexpected, differs, beyond_end, "
         "wrong, size, more, step, reset_missing, hanging, superseded, swap, moving, "
-        "records, sequence",
+        "records, sequence, name, empty, twice, topic_id, nobodys",
     ]
     file: Annotated[str, "the file that is wrong, or that contradicts the log"]
     segment: Annotated[int | None, "base offset of the segment that it is about"]

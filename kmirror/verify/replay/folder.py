@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import functools
 import posixpath
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import FileSystem
-from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.topic_partition import CLUSTER_METADATA_TOPIC_NAME, TopicPartition
 from kmirror.storage.meta_properties import META_PROPERTIES_FILE_NAME, read_meta_properties
 from kmirror.storage.reader import PartitionFiles
 from kmirror.verify.planner import TASK_BYTES, Listing, list_input
@@ -36,6 +37,7 @@ from kmirror.verify.replay.close_compaction import close_compaction, is_compacte
 from kmirror.verify.replay.compaction import KeyCounts, KeyLog, KeyScope, count_keys
 from kmirror.verify.replay.cross_checks import CrossChecks
 from kmirror.verify.replay.findings import Finding
+from kmirror.verify.replay.inventory import Inventory
 from kmirror.verify.replay.kept import Identities, Known, identities_of, kept_counts, kept_rows, keys_identity, known_counts, known_segments
 from kmirror.verify.replay.log_view import NEVER_DELETING_TOPICS
 from kmirror.verify.replay.partial import ReplayPartial
@@ -230,9 +232,11 @@ def replay_cluster(
     wants: Callable[[TopicPartition], bool] = lambda _: True,
     known: Known | None = None,
     pause: Callable[[], None] = lambda: None,
+    unseen: list[str] | None = None,
 ) -> ReplayTables:
-    """Returns the tables of the wanted partitions. Contradictions with the internal topics are
-    looked for only if all partitions are wanted.
+    """Returns the tables of the wanted partitions. Contradictions with the internal topics, and
+    logs that are missing or nobody's (`inventory`), are looked for only if all partitions are
+    wanted. What of that was not looked at is added to `unseen`.
 
     `known` is what an earlier run kept; with None, nothing is kept for a later one. `pause` is
     called before logs are read again that changed meanwhile.
@@ -259,7 +263,30 @@ def replay_cluster(
     check_data_dirs(tables, data_dirs)
     if len(partitions) == len(listing.partitions):
         cross_check(files, listing, timelines, tables, data_dirs)
+        _check_inventory(files, listing, timelines, tables, data_dirs, unseen)
+    elif unseen is not None:
+        unseen.append("which partitions belong here, and internal topics against the logs (only some partitions were asked for)")
     return tables
+
+
+def _check_inventory(
+    files: FileSystem,
+    listing: Listing,
+    timelines: Timelines,
+    tables: ReplayTables,
+    data_dirs: Mapping[str, DataDirClaims],
+    unseen: list[str] | None,
+) -> None:
+    """Adds findings about the set of logs; those of a log that was read count with it."""
+    times = [row.max_timestamp for row in tables.logs if row.topic == CLUSTER_METADATA_TOPIC_NAME]
+    newest_ms = max((when for when in times if when is not None), default=-1)
+    inventory = Inventory(files, listing, timelines, data_dirs, newest_ms=newest_ms)
+    found = inventory.findings()
+    tables.findings += found
+    counts = Counter(finding.log for finding in found)
+    tables.logs = [replace(row, findings=row.findings + counts[row.log]) for row in tables.logs]
+    if unseen is not None:
+        unseen += inventory.unseen
 
 
 def _look_at_keys(

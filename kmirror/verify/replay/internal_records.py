@@ -6,8 +6,8 @@ order of the log.
     __mirror_state       MirrorStateRow: every state change of a mirrored partition;
                          LastMirrorEpochRow
     __transaction_state  CoordinatorTransactionRow: every state of a transactional id
-    __cluster_metadata   LeaderRow: every leader epoch of a partition, TopicRow: its creation,
-                         removal, cleanup.policy, mirror.name
+    __cluster_metadata   LeaderRow: every leader epoch of a partition, AssignmentRow: its replicas,
+                         TopicRow: a topic's creation, removal, cleanup.policy, mirror.name
 
 Merging is concatenating the rows of slices. Commits within a transaction become rows at once: the
 replay of the same log says whether the transaction was committed, aborted or is still open
@@ -160,7 +160,19 @@ class TopicRow(RecordRow):
     value: Annotated[str | None, "of the config; null: the default again"]
 
 
-InternalRow = OffsetCommitRow | GroupRow | MirrorStateRow | LastMirrorEpochRow | CoordinatorTransactionRow | LeaderRow | TopicRow
+@dataclass(frozen=True, slots=True)
+class AssignmentRow(RecordRow):
+    """A row of `assignments`."""
+
+    topic_id: Annotated[str, "the topic's id"]
+    assigned_partition: Annotated[int, "the partition's number"]
+    replicas: Annotated[str | None, "the brokers, separated by commas; null: unchanged"]
+    directories: Annotated[str | None, "ids of their log directories; null: unchanged"]
+
+
+InternalRow = (
+    OffsetCommitRow | GroupRow | MirrorStateRow | LastMirrorEpochRow | CoordinatorTransactionRow | LeaderRow | TopicRow | AssignmentRow
+)
 Decode = Callable[[RecordPlace, Buffer | None, Buffer | None, int | None], Iterator[InternalRow]]
 
 
@@ -273,14 +285,23 @@ def _transactions(place: RecordPlace, key: Buffer | None, value: Buffer | None, 
     )
 
 
+def _assignment(place: RecordPlace, record: PartitionRecord | PartitionChangeRecord) -> AssignmentRow:
+    replicas, directories = (None if said is None else ",".join(map(str, said)) for said in (record.replicas, record.directories))
+    return AssignmentRow(*place, str(record.topic_id), record.partition_id, replicas, directories)
+
+
 def _metadata(place: RecordPlace, _: Buffer | None, value: Buffer | None, __: int | None) -> Iterator[InternalRow]:
     if value is None:
         return
     record = read_metadata_record(value)
     if isinstance(record, PartitionRecord):
         yield LeaderRow(*place, str(record.topic_id), record.partition_id, record.leader, record.leader_epoch)
-    elif isinstance(record, PartitionChangeRecord) and record.leader != -2:
-        yield LeaderRow(*place, str(record.topic_id), record.partition_id, record.leader, None)
+        yield _assignment(place, record)
+    elif isinstance(record, PartitionChangeRecord):
+        if record.leader != -2:
+            yield LeaderRow(*place, str(record.topic_id), record.partition_id, record.leader, None)
+        if record.replicas is not None or record.directories is not None:
+            yield _assignment(place, record)
     elif isinstance(record, TopicRecord):
         yield TopicRow(*place, record.name, str(record.topic_id), "created", None)
     elif isinstance(record, RemoveTopicRecord):

@@ -16,7 +16,7 @@ meaning. They are written as `verify.diff_tables.Table`s.
     kept                what the next run need not read again
 
 The internal topics have one row per record (`internal_records`): group_offsets, groups,
-mirror_states, last_mirror_epochs, coordinator_transactions, leaders, topics.
+mirror_states, last_mirror_epochs, coordinator_transactions, leaders, topics, assignments.
 
 `log` joins the tables: replicas of a topic's partition are different logs. `schema_version` is
 raised when a column changes its meaning or is removed; new columns may be added at any time. A
@@ -35,6 +35,7 @@ from typing import Annotated, Any, Final
 from kmirror.verify.diff_tables import Column, Columns, Table
 from kmirror.verify.replay.findings import SCHEMA_VERSION, Finding, PartitionRow
 from kmirror.verify.replay.internal_records import (
+    AssignmentRow,
     CoordinatorTransactionRow,
     GroupRow,
     LastMirrorEpochRow,
@@ -228,6 +229,7 @@ class ReplayTables:
     coordinator_transactions: list[CoordinatorTransactionRow] = field(default_factory=list)
     leaders: list[LeaderRow] = field(default_factory=list)
     topics: list[TopicRow] = field(default_factory=list)
+    assignments: list[AssignmentRow] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     kept: list[KeptRow] = field(default_factory=list)
 

@@ -31,6 +31,7 @@ from kmirror.storage.reader import PartitionFiles
 from kmirror.verify.planner import Listing
 from kmirror.verify.replay.internal_records import (
     INTERNAL_TOPICS,
+    AssignmentRow,
     BadRecord,
     CoordinatorTransactionRow,
     GroupRow,
@@ -74,6 +75,7 @@ class Timelines:
     coordinator_transactions: list[CoordinatorTransactionRow] = field(default_factory=list)
     leaders: list[LeaderRow] = field(default_factory=list)
     topics: list[TopicRow] = field(default_factory=list)
+    assignments: list[AssignmentRow] = field(default_factory=list)
     bad: list[BadRecord] = field(default_factory=list)
     has_whole_metadata: bool = False
     """Whether the input has a metadata log from its first record on."""
@@ -93,6 +95,7 @@ class Timelines:
             CoordinatorTransactionRow: self.coordinator_transactions,
             LeaderRow: self.leaders,
             TopicRow: self.topics,
+            AssignmentRow: self.assignments,
             BadRecord: self.bad,
         }
         kept[type(row)].append(row)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from kmirror.common.crc32c import crc32c
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.uuid import Uuid
 from kmirror.coordinator.group.group_records import OffsetAndMetadata, offset_commit_record
 from kmirror.record.builder import build_batch
 from kmirror.record.record import Record
@@ -412,6 +414,54 @@ def checkpoint_wrong(name: str) -> Callable[[Clusters], Expected]:
     return damage
 
 
+# the set of logs
+def _folder_of(clusters: Clusters) -> Replica:
+    return clusters.replicas(*DATA)[0]
+
+
+def partition_gone(clusters: Clusters) -> Expected:
+    replica = _folder_of(clusters)
+    shutil.rmtree(replica.folder)
+    return replica.expected("inventory missing", replica.folder)
+
+
+def segments_gone(clusters: Clusters) -> Expected:
+    """The folder is there, and empty."""
+    replica = _folder_of(clusters)
+    shutil.rmtree(replica.folder)
+    replica.folder.mkdir()
+    return replica.expected("inventory empty", replica.folder)
+
+
+def foreign_topic_id(clusters: Clusters) -> Expected:
+    replica = _folder_of(clusters)
+    path = replica.beside("partition.metadata")
+    path.write_text("version: 0\ntopic_id: " + str(Uuid(clusters.random.randbytes(16))) + "\n")
+    return replica.expected("inventory topic_id", path)
+
+
+def no_log_s_folder(clusters: Clusters) -> Expected:
+    replica = _folder_of(clusters)
+    path = replica.folder.parent / clusters.random.choice(("backup", "orders", "orders-x", "-1"))
+    path.mkdir()
+    return Expected(VERIFY, frozenset({"inventory name"}), None, frozenset({str(path)}))
+
+
+def unknown_topic(clusters: Clusters) -> Expected:
+    replica = _folder_of(clusters)
+    name = TopicPartition(clusters.random.choice(("stranger", replica.name.topic)), 77)
+    path = replica.folder.parent / str(name)
+    shutil.copytree(replica.folder, path)
+    return Expected(VERIFY, frozenset({"inventory nobodys"}), name, frozenset({str(path)}))
+
+
+def garbage_swap(clusters: Clusters) -> Expected:
+    replica = _folder_of(clusters)
+    path = replica.beside(f"{replica.segments[0].stem}.log.swap")
+    path.write_bytes(clusters.random.randbytes(200))
+    return replica.expected("structure swap", path)
+
+
 # clusters
 def reset_missing(clusters: Clusters) -> Expected:
     """At the destination of a mirror, in both replicas: nobody wrote it, or its place was taken."""
@@ -547,6 +597,12 @@ DAMAGES: Final[dict[str, Callable[[Clusters], Expected]]] = {
     "leader-epoch-checkpoint wrong": leader_epochs_wrong,
     **{f"{name} wrong": checkpoint_wrong(name) for name in (
         "replication-offset-checkpoint", "recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "cleaner-offset-checkpoint")},
+    "partition gone": partition_gone,
+    "segments gone": segments_gone,
+    "another topic's id": foreign_topic_id,
+    "no log's folder": no_log_s_folder,
+    "unknown topic": unknown_topic,
+    "garbage .swap": garbage_swap,
     "reset missing": reset_missing,
     "group beyond the end": group_beyond_end,
     "segment deleted": segment_deleted,

@@ -97,7 +97,8 @@ class DataDir:
             (path / "leader-epoch-checkpoint").write_text(f"0\n{len(lines)}\n{''.join(lines)}")
         (self.folder / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":1}')
         tables = replay_folder(FILES, str(self.folder))
-        tables.findings = [finding for finding in tables.findings if finding.table != "transactions" or finding.kind == "hanging"]
+        told = [finding for finding in tables.findings if finding.table != "transactions" or finding.kind == "hanging"]
+        tables.findings = [finding for finding in told if finding.table != "inventory"]  # the metadata lacks most topics
         return tables
 
 
