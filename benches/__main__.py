@@ -39,6 +39,7 @@ BENCHES = {
     "spark_replay": "kmirror verify-logs: one partition on Spark with one core and two, keys of a compacted log and their memory",
     "spark_stream": "a stream's trigger with 2,000 partitions, and its tasks against the batch source's",
     "spark_scale": "one large partition on local[1] and local[2], thousands of small ones, a worker's memory",
+    "many_elements": "one request with 40,000 elements of each list that it has, against Apache Kafka",
     "simulation": "simulated failovers and failbacks a second",
     "hidden_epochs": "a consumer's fetch of a mirror with leader epochs above its own, against the same log by sendfile",
     "produce_fetch": "broker CPU of librdkafka's produce and fetch, against Apache Kafka",

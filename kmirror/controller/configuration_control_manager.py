@@ -9,6 +9,7 @@ have come in between (B5).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from kmirror.common.errors import ApiException, Errors, unknown_mirror
@@ -65,10 +66,11 @@ class ConfigurationControlManager:
         records: list[ApiMessageAndVersion] = []
         response = incremental.IncrementalAlterConfigsResponse()
         resources = [ConfigResource(r.resource_type, r.resource_name) for r in request.resources]
+        counts = Counter(resources)
         for resource, entry in zip(resources, request.resources, strict=True):
             result = incremental.AlterConfigsResourceResponse(error_message=None, resource_type=resource.type, resource_name=resource.name)
             try:
-                if resources.count(resource) > 1:
+                if counts[resource] > 1:
                     raise ApiException(Errors.INVALID_REQUEST, "Each resource must appear at most once.")
                 records += self._incremental_records(resource, entry.configs, by_broker=by_broker)
             except ApiException as error:
@@ -81,9 +83,9 @@ class ConfigurationControlManager:
     def _incremental_records(
         self, resource: ConfigResource, changes: list[incremental.AlterableConfig], *, by_broker: bool
     ) -> list[ApiMessageAndVersion]:
-        names = [change.name for change in changes]
-        if len(set(names)) != len(names):
-            twice = ",".join(dict.fromkeys(name for name in names if names.count(name) > 1))
+        counts = Counter(change.name for change in changes)
+        if len(counts) != len(changes):
+            twice = ",".join(name for name, count in counts.items() if count > 1)
             raise ApiException(Errors.INVALID_REQUEST, f"Error due to duplicate config keys: {twice}")
         present = self._state.image.configs.props(resource)
         values: dict[str, str | None] = {}
@@ -108,12 +110,12 @@ class ConfigurationControlManager:
             text = f"Can't {operation} to key {change.name} because its type is not LIST."
             raise ApiException(Errors.INVALID_CONFIG, text)
         base = present if present is not None else self._inherited_list(resource, change.name)
-        items = [item for item in base.split(",") if item]
+        items = dict.fromkeys(item for item in base.split(",") if item)
         for item in (change.value or "").split(","):
-            if operation == "APPEND" and item not in items:
-                items.append(item)
-            elif operation == "SUBTRACT" and item in items:
-                items.remove(item)
+            if operation == "APPEND":
+                items.setdefault(item)
+            else:
+                items.pop(item, None)
         combined = ",".join(items)
         if len(combined.encode()) > MAX_VALUE_BYTES:
             text = f"The configuration value cannot be added because it exceeds the maximum value size of {MAX_VALUE_BYTES} bytes."

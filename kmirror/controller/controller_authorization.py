@@ -148,7 +148,7 @@ def _create_topics(auth: AuthHelper, context: ControllerRequestContext, request:
     if not auth.may_on_cluster(context, AclOperation.CREATE, log_if_denied=False):
         allowed = auth.filter_by_authorized(context, AclOperation.CREATE, ResourceType.TOPIC, sorted(names))
     describable = auth.filter_by_authorized(context, AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, sorted(names), log_if_denied=False)
-    refused = sorted(names - allowed)
+    refused = dict.fromkeys(sorted(names - allowed))
     request.topics = [topic for topic in request.topics if topic.name not in refused]
 
     def refuse(response: Any) -> None:
@@ -203,7 +203,8 @@ def _delete_topics(auth: AuthHelper, context: ControllerRequestContext, request:
 def _create_partitions(auth: AuthHelper, context: ControllerRequestContext, request: Any, image: MetadataImage) -> Refusals:
     """Needs ALTER on the topic."""
     names = _named_once(topic.name for topic in request.topics)
-    refused = sorted(names - auth.filter_by_authorized(context, AclOperation.ALTER, ResourceType.TOPIC, sorted(names)))
+    alterable = auth.filter_by_authorized(context, AclOperation.ALTER, ResourceType.TOPIC, sorted(names))
+    refused = dict.fromkeys(sorted(names - alterable))
     request.topics = [topic for topic in request.topics if topic.name not in refused]
 
     def refuse(response: Any) -> None:

@@ -3,8 +3,12 @@
 Bytes arrive in one of two places. Between frames they go to a scratch buffer, which all connections
 of one owner may share because nothing in it outlives `buffer_updated`. Complete small frames are
 copied out of it (a handler keeps views of its frame for as long as it likes). The beginning of an
-incomplete frame moves to a buffer of exactly that frame's size. From then on the socket receives
-into that buffer, so the kernel makes the only copy of a large frame.
+incomplete frame moves to a buffer of its own. From then on the socket receives into that buffer, so
+the kernel makes the only copy of all but the largest frames.
+
+A server does not trust the size that a frame announces: 20 connections that claimed 90 MB each cost
+1.9 GB. With a `FrameMemory`, the buffer begins with a megabyte at most and is doubled when its bytes
+have come.
 
 Fresh memory for a frame of megabytes costs about as much as receiving it, because the kernel maps
 and clears it page by page. A reader whose large frames are finished with soon (a fetcher's responses)
@@ -20,6 +24,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kmirror.common.errors import KmirrorError
+from kmirror.network.frame_memory import FrameMemory
 
 SIZE_BYTES: Final = 4
 SCRATCH_BYTES: Final = 1 << 16
@@ -49,11 +54,35 @@ class FrameReader:
     Owns the bytes of the frame that is incomplete. `stop` ends it from inside `on_frame`.
     """
 
-    __slots__ = ("_filled", "_frame", "_kept", "_keeps", "_max_size", "_on_frame", "_scratch", "_size_prefix", "_stopped")
+    __slots__ = (
+        "_filled",
+        "_frame",
+        "_kept",
+        "_keeps",
+        "_max_size",
+        "_memory",
+        "_on_begin",
+        "_on_frame",
+        "_scratch",
+        "_size",
+        "_size_prefix",
+        "_stopped",
+    )
 
     def __init__(
-        self, on_frame: Callable[[memoryview], None], *, max_size: int, scratch: memoryview, reuse_large_frames: bool = False
+        self,
+        on_frame: Callable[[memoryview], None],
+        *,
+        max_size: int,
+        scratch: memoryview,
+        reuse_large_frames: bool = False,
+        memory: FrameMemory | None = None,
+        on_begin: Callable[[int], None] | None = None,
     ) -> None:
+        """`memory` counts the incomplete frame, and `on_begin` is called with its size."""
+        self._memory = memory
+        self._on_begin = on_begin
+        self._size = 0
         self._keeps = reuse_large_frames
         self._kept: deque[bytearray] = deque()
         self._on_frame = on_frame
@@ -78,6 +107,8 @@ class FrameReader:
         (`runtime.collector`), and a client may have announced a hundred megabytes.
         """
         self._stopped = True
+        if self._frame is not None:
+            self._hold(-len(self._frame))
         self._frame = None
         self._kept.clear()
 
@@ -90,6 +121,8 @@ class FrameReader:
         same scratch is used.
         """
         if self._frame is not None:
+            if self._filled == len(self._frame):
+                self._grow(self._frame)
             return self._frame[self._filled :]
         prefix = self._size_prefix
         if not prefix:
@@ -105,9 +138,20 @@ class FrameReader:
             self._cut(received)
             return
         self._filled += size
-        if self._filled == len(frame):
+        if self._filled == self._size:
             self._frame = None
+            self._hold(-len(frame))
             self._on_frame(frame)
+
+    def _grow(self, frame: memoryview) -> None:
+        grown = memoryview(bytearray(min(self._size, 2 * len(frame))))
+        grown[: len(frame)] = frame
+        self._hold(len(grown) - len(frame))
+        self._frame = grown
+
+    def _hold(self, size: int) -> None:
+        if self._memory is not None:
+            self._memory.hold(size)
 
     def _cut(self, end: int) -> None:
         """Delivers the frames in scratch[:end] and keeps the rest."""
@@ -127,10 +171,14 @@ class FrameReader:
         self._size_prefix = bytes(scratch[start:end]) if start < end else b""
 
     def _begin_frame(self, size: int, received: memoryview) -> None:
-        frame = self._new_frame(size)
+        frame = self._new_frame(size if self._memory is None else self._memory.first_piece(size))
         frame[: len(received)] = received
+        self._hold(len(frame))
         self._frame = frame
         self._filled = len(received)
+        self._size = size
+        if self._on_begin is not None:
+            self._on_begin(size)
 
     def _new_frame(self, size: int) -> memoryview:
         if not self._keeps or size < MIN_REUSED_BYTES:

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from kmirror.common.kafka_principal import ANONYMOUS
 from kmirror.common.ports import Buffer, FileSlice
-from kmirror.network.frames import SIZE_BYTES, FrameReader, InvalidReceiveError
+from kmirror.network.frame_memory import FrameMemory
+from kmirror.network.frames import SCRATCH_BYTES, SIZE_BYTES, FrameReader, InvalidReceiveError
 from kmirror.network.request_context import CLOSE, Answer, ClientInformation, CloseType, RequestContext
 from kmirror.runtime.api import Connection, Runtime, TimerHandle
+from kmirror.runtime.turns import Turns
 
 if TYPE_CHECKING:
     from kmirror.network.security.sasl_server_authenticator import SaslServerAuthenticator
@@ -47,6 +49,9 @@ class ConnectionOwner(Protocol):
     @property
     def max_frame_size(self) -> int: ...
 
+    @property
+    def frame_memory(self) -> FrameMemory: ...
+
     def admit(self, connection: ServerConnection) -> None:
         """The connection was made; the owner serves it, lets it wait, or refuses it."""
         ...
@@ -76,12 +81,25 @@ class ServerConnection:
         self._owner = owner
         self._stats = stats
         self._index = index
-        self._reader = FrameReader(self._on_frame, max_size=owner.max_frame_size, scratch=scratch)
+        self._memory = owner.frame_memory
+        self._granted: deque[int] = deque()
+        """The claims of large frames that are not handled yet, in their order."""
+        self._waits_for_memory = False
+        self._reader = FrameReader(
+            self._on_frame,
+            max_size=owner.max_frame_size,
+            scratch=scratch,
+            memory=self._memory,
+            on_begin=self._on_frame_begun,
+        )
         self._frames: deque[tuple[memoryview, int]] = deque()
+        self._turns = Turns(runtime)
         self._mute: TimerHandle | None = None
         self._wake: asyncio.Future[None] | None = None
         self._connection: Connection | None = None
         self._busy = False
+        self._is_large = False
+        """Whether the request that is being handled was counted by the frame memory."""
         self._draining = False
         self._lost = False
         self._write_paused = False
@@ -122,7 +140,7 @@ class ServerConnection:
             log_closing(self.connection_id, "InvalidReceiveException", error)
             self.abort()
             return
-        if self._busy + len(self._frames) + self._reader.in_frame > 1:
+        if self._waits_for_memory or self._busy + len(self._frames) + self._reader.in_frame > 1:
             self._pause_reading()
 
     def pause_writing(self) -> None:
@@ -138,6 +156,7 @@ class ServerConnection:
         self._lost = True
         self._reader.close()
         self._frames.clear()
+        self._release_unread()
         if self._mute is not None:
             self._mute.cancel()
             self._mute = None
@@ -155,16 +174,21 @@ class ServerConnection:
             self._resume_reading()
             while await self._next_is_ready():
                 await self._serve_one(*self._frames.popleft())
+                if self._frames and self._turns.is_over:
+                    await self._turns.give()
             served_to_the_end = True
         finally:
+            self._end_large()
             if not served_to_the_end:
                 self.abort()
         self.close()
 
     async def _serve_one(self, frame: memoryview, arrived_ns: int) -> None:
         self._busy = True
+        self._is_large = len(frame) > SCRATCH_BYTES
         answer = await self._owner.handle(frame, arrived_ns, self)
         self._busy = False
+        self._end_large()
         self.last_active_ms = self._clock.monotonic_ms()
         if isinstance(answer, Answer):
             self._send(answer)
@@ -206,6 +230,7 @@ class ServerConnection:
                 self._resume_reading()
             self._wake = self._runtime.create_future()
             await self._wake
+            self._turns.begin()
         return False
 
     def _on_frame(self, frame: memoryview) -> None:
@@ -215,6 +240,33 @@ class ServerConnection:
         stats.requests += 1
         stats.incoming_bytes += SIZE_BYTES + len(frame)
         self._wake_up()
+
+    def _on_frame_begun(self, size: int) -> None:
+        if size <= SCRATCH_BYTES:
+            return
+        if self._memory.claim(self, size):
+            self._granted.append(size)
+        else:
+            self._waits_for_memory = True
+
+    def claim_granted(self, size: int) -> None:
+        """Reads on: memory for the frame that has begun is there now (`FrameMemory`)."""
+        self._granted.append(size)
+        self._waits_for_memory = False
+        self._resume_reading()
+
+    def _end_large(self) -> None:
+        if self._is_large:
+            self._is_large = False
+            self._memory.release(self._granted.popleft())
+
+    def _release_unread(self) -> None:
+        """Gives back what was claimed, except for the request that is being handled."""
+        if self._waits_for_memory:
+            self._memory.give_up(self)
+            self._waits_for_memory = False
+        while len(self._granted) > self._is_large:
+            self._memory.release(self._granted.pop())
 
     def _wake_up(self) -> None:
         if self._wake is not None and not self._wake.done():
@@ -226,6 +278,8 @@ class ServerConnection:
             self._connection.pause_reading()
 
     def _resume_reading(self) -> None:
+        if self._waits_for_memory:
+            return
         if self._reading_paused and self._connection is not None and not self._draining:
             self._reading_paused = False
             self._connection.resume_reading()

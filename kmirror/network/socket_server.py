@@ -9,7 +9,11 @@ Order. A connection has one request with the handler at a time, and its response
 of the requests (Kafka's muting). When a second request arrives meanwhile, or begins to, the
 connection is not read any further. It is read again when the socket has taken the response, up to
 the write water mark. So a client can pipeline, but cannot make us hold more than one large frame
-and one scratch buffer of requests. A client that does not pipeline causes no pauses.
+and one scratch buffer of requests. A client that does not pipeline causes no pauses. Requests that
+wait are answered in slices (`runtime.turns`), so that other connections have their turn.
+
+Memory. What large requests of all connections may hold is bounded by `FrameMemory`, and a frame's
+buffer grows as its bytes come.
 
 These close one connection, and only that one:
   - a frame size that is not positive or larger than `socket.request.max.bytes`       (InvalidReceiveException)
@@ -37,6 +41,7 @@ from typing import TYPE_CHECKING
 
 from kmirror.common.errors import KmirrorError
 from kmirror.network.connection_quotas import ConnectionQuotas
+from kmirror.network.frame_memory import FrameMemory
 from kmirror.network.frames import new_scratch
 from kmirror.network.request_context import CLOSE, Answer, CloseType, PassOn, RequestContext
 from kmirror.network.server_connection import Handler, Parts, ServerConnection, SocketServerStats, log_closing
@@ -83,6 +88,7 @@ class SocketServer:
         *,
         limits: SocketServerLimits | None = None,
         connection_quotas: ConnectionQuotas | None = None,
+        frame_memory: FrameMemory | None = None,
         on_disconnect: Callable[[str], None] | None = None,
         security: ServerChannelBuilder | None = None,
     ) -> None:
@@ -93,6 +99,7 @@ class SocketServer:
         self._handler = handler
         self._limits = limits or SocketServerLimits()
         self._connection_quotas = connection_quotas
+        self.frame_memory = frame_memory or FrameMemory()
         self._on_disconnect = on_disconnect
         self._security = security
         self._security_protocol = "PLAINTEXT" if security is None else security.security_protocol

@@ -21,6 +21,7 @@ from kmirror.common.topic_partition import (
     TRANSACTION_STATE_TOPIC_NAME,
 )
 from kmirror.runtime.api import Runtime
+from kmirror.runtime.turns import in_turns
 from kmirror.server.forwarding_channel import ForwardingChannel
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.request import Request
@@ -56,8 +57,9 @@ class AutoTopicCreationManager:
         self._tasks.append(self._runtime.spawn(self._create(missing, asker), name="auto-topic-creation"))
 
     async def _create(self, names: list[str], asker: Request | None) -> None:
-        request = CreateTopicsRequest(topics=[self._creatable(name) for name in names], timeout_ms=self._config.request_timeout_ms)
         try:
+            topics = [self._creatable(name) async for name in in_turns(self._runtime, names)]
+            request = CreateTopicsRequest(topics=topics, timeout_ms=self._config.request_timeout_ms)
             response: CreateTopicsResponse
             if asker is None:
                 response = await self._controller.send(request)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.metadata.image import MetadataImage
 from kmirror.network.connection_quotas import ConnectionQuotas
+from kmirror.network.frame_memory import FrameMemory
 from kmirror.network.server_connection import Handler
 from kmirror.network.socket_server import SocketServer
 from kmirror.runtime.api import Runtime
@@ -37,6 +38,7 @@ class BrokerListeners:
         self._runtime = runtime
         self._images = images
         self._listeners = config.broker_listeners
+        frame_memory = FrameMemory(config.get_int("queued.max.request.bytes"))
         self.sockets = [
             SocketServer(
                 runtime,
@@ -46,6 +48,7 @@ class BrokerListeners:
                 handler,
                 limits=config.socket_server_limits(),
                 connection_quotas=connection_quotas,
+                frame_memory=frame_memory,
                 on_disconnect=on_disconnect,
                 security=channel_builder(config, listener, runtime=runtime, metrics=metrics, images=images, ready=ready),
             )

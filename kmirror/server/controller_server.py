@@ -20,6 +20,7 @@ from kmirror.controller.request_context import ControllerRequestContext
 from kmirror.metadata.authorizer.acl_publisher import AclPublisher
 from kmirror.metadata.image import MetadataImage
 from kmirror.metadata.registrations import Endpoint
+from kmirror.network.frame_memory import FrameMemory
 from kmirror.network.request_context import CLOSE, Answer, CloseType, RequestContext
 from kmirror.network.socket_server import SocketServer
 from kmirror.runtime.api import Runtime
@@ -31,7 +32,7 @@ from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.listener_security import channel_builder
 from kmirror.server.quota.quota_managers import DynamicClientQuotaPublisher, QuotaManagers
 from kmirror.server.request import Request
-from kmirror.server.request_frames import close, decode, encode
+from kmirror.server.request_frames import close, decode_fairly, encode_fairly
 from kmirror.server.request_log import REQUEST_LOGGER, log_completed
 from kmirror.server.request_metrics import RequestChannelMetrics
 from kmirror.server.request_timing import RequestTiming, timed
@@ -86,6 +87,7 @@ class ControllerServer:
             self._handle,
             limits=config.socket_server_limits(),
             connection_quotas=quotas.connections,
+            frame_memory=FrameMemory(config.get_int("queued.max.request.bytes")),
             security=channel_builder(config, self._listener, runtime=runtime, metrics=metrics, images=self._image, ready=self._ready),
         )
         register_network(metrics, [self._socket_server])
@@ -148,7 +150,8 @@ class ControllerServer:
         header = context.header
         apis = await asyncio.shield(self._ready)
         lowest, highest = apis.versions().get(ApiKeys(header.api_key), NOT_SERVED)
-        request = decode(context, timing, is_served=lowest <= header.api_version <= highest)
+        is_served = lowest <= header.api_version <= highest
+        request = await decode_fairly(self._runtime, context, timing, is_served=is_served)
         if not isinstance(request, Request):
             return request
         asked = ControllerRequestContext(
@@ -158,7 +161,7 @@ class ControllerServer:
             response = await apis.handle(header, request.message, asked)
         except ApiException as error:
             return close(context, f"{request.api_key.name} cannot be answered: {error.message}")
-        parts = encode(context, request, response)
+        parts = await encode_fairly(self._runtime, context, request, response)
         if parts is CLOSE:
             return CLOSE
         return Answer(parts, 0, lambda send_ns: self._completed(request, response, send_ns))

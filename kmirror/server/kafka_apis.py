@@ -48,7 +48,7 @@ from kmirror.server.metadata_cache import MetadataCache
 from kmirror.server.producer_id_manager import ProducerIdManager
 from kmirror.server.quota.quota_managers import QuotaManagers
 from kmirror.server.request import CLOSE_CONNECTION, NO_RESPONSE, Request
-from kmirror.server.request_frames import Parts, decode, encode
+from kmirror.server.request_frames import Parts, decode_fairly, encode_fairly
 from kmirror.server.request_log import REQUEST_LOGGER, log_completed
 from kmirror.server.request_metrics import RequestChannelMetrics
 from kmirror.server.request_throttling import RequestThrottler
@@ -130,7 +130,8 @@ class KafkaApis:
 
     async def _handle(self, context: RequestContext, timing: RequestTiming) -> Answer | CloseType:
         header = context.header
-        request = decode(context, timing, is_served=self.served.is_served(ApiKeys(header.api_key), header.api_version))
+        is_served = self.served.is_served(ApiKeys(header.api_key), header.api_version)
+        request = await decode_fairly(self.runtime, context, timing, is_served=is_served)
         if not isinstance(request, Request):
             return request
         response = await self.respond(request)
@@ -140,7 +141,7 @@ class KafkaApis:
             return CLOSE
         parts: Parts | None = None
         if response is not NO_RESPONSE:
-            encoded = encode(context, request, response)
+            encoded = await encode_fairly(self.runtime, context, request, response)
             if encoded is CLOSE:
                 return CLOSE
             parts = encoded

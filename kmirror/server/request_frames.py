@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.ports import Buffer, FileSlice
 from kmirror.network.request_context import CLOSE, Answer, CloseType, RequestContext
+from kmirror.runtime.api import Runtime
 from kmirror.server.request import Request
 from kmirror.server.request_timing import RequestTiming
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
@@ -19,6 +20,9 @@ from kmirror.wire.framing import encode_response, read_request
 from kmirror.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 Parts = Sequence[Buffer | FileSlice]
+LARGE_BYTES: Final = 1 << 16
+MANY_ELEMENTS: Final = 2_000
+RECORDS: Final = (ApiKeys.PRODUCE, ApiKeys.FETCH)
 _log = logging.getLogger(__name__)
 
 
@@ -54,6 +58,36 @@ def decode(context: RequestContext, timing: RequestTiming, *, is_served: bool) -
         timing=timing,
         client_information=context.client_information,
     )
+
+
+async def decode_fairly(
+    runtime: Runtime, context: RequestContext, timing: RequestTiming, *, is_served: bool
+) -> Request | Answer | CloseType:
+    """As `decode`; a large request is decoded on a worker, so that the loop goes on meanwhile.
+
+    Records are not decoded, so a Produce of any size costs little.
+    """
+    if len(context.buffer) < LARGE_BYTES or context.header.api_key == ApiKeys.PRODUCE:
+        return decode(context, timing, is_served=is_served)
+    return await runtime.run_blocking(lambda: decode(context, timing, is_served=is_served))
+
+
+async def encode_fairly(runtime: Runtime, context: RequestContext, request: Request, response: Any) -> Parts | CloseType:
+    """As `encode`; a response with many elements is encoded on a worker."""
+    if request.api_key in RECORDS or not _has_many_elements(response):
+        return encode(context, request, response)
+    return await runtime.run_blocking(lambda: encode(context, request, response))
+
+
+def _has_many_elements(response: Any) -> bool:
+    """Whether one of the response's lists, or a list in the first element of one, is long."""
+    lists = [value for value in _values(response) if isinstance(value, list)]
+    lists += [value for found in lists if found for value in _values(found[0]) if isinstance(value, list)]
+    return any(len(value) >= MANY_ELEMENTS for value in lists)
+
+
+def _values(struct: Any) -> list[Any]:
+    return [getattr(struct, name) for name in getattr(struct, "__struct_fields__", ())]
 
 
 def _unsupported_api_versions() -> ApiVersionsResponse:

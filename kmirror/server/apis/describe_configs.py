@@ -93,7 +93,7 @@ def _describe(
         _log.info("Error processing describe configs request for resource %s: %s", resource.resource_name, error.message)
         result.error_code, result.error_message = error.error, error.message
         return result
-    wanted = resource.configuration_keys
+    wanted = frozenset(resource.configuration_keys or ())
     result.configs = [
         _entry(entry, with_synonyms=message.include_synonyms, with_documentation=message.include_documentation)
         for entry in entries

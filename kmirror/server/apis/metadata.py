@@ -24,6 +24,7 @@ from kmirror.common.uuid import Uuid
 from kmirror.metadata.image import TopicImage
 from kmirror.metadata.mirror_names import topic_name_problem
 from kmirror.metadata.registrations import PartitionRegistration
+from kmirror.runtime.turns import in_turns
 from kmirror.server.apis.topic_metadata import is_internal, view_partition
 from kmirror.server.request import Request
 from kmirror.wire.messages.metadata import (
@@ -46,9 +47,9 @@ async def handle_metadata(apis: KafkaApis, request: Request) -> MetadataResponse
     message: MetadataRequest = request.message
     is_all_topics = message.topics is None or (request.api_version == 0 and not message.topics)
     _check_topics(message, request.api_version)
-    topics = _all_topics(apis, request) if is_all_topics else _asked_topics(apis, request)
+    topics = await (_all_topics(apis, request) if is_all_topics else _asked_topics(apis, request))
     if request.api_version >= VERSIONS_WITH_CLUSTER_OPERATIONS.start and message.include_topic_authorized_operations:
-        for topic in topics:
+        async for topic in in_turns(apis.runtime, topics):
             if topic.error_code != Errors.TOPIC_AUTHORIZATION_FAILED and topic.name is not None:
                 topic.topic_authorized_operations = apis.auth.authorized_operations(request, ResourceType.TOPIC, topic.name)
     nodes = apis.metadata_cache.alive_nodes(request.listener_name)
@@ -73,21 +74,22 @@ def _check_topics(message: MetadataRequest, api_version: int) -> None:
             raise ApiException(Errors.INVALID_REQUEST, f"Topic IDs are not supported in requests for version {api_version}")
 
 
-def _all_topics(apis: KafkaApis, request: Request) -> list[MetadataResponseTopic]:
+async def _all_topics(apis: KafkaApis, request: Request) -> list[MetadataResponseTopic]:
+    topics = apis.metadata_cache.image.topics.by_name
     return [
         _describe(apis, request, image)
-        for name, image in apis.metadata_cache.image.topics.by_name.items()
+        async for name, image in in_turns(apis.runtime, topics.items())
         if apis.authorize(request, AclOperation.DESCRIBE, ResourceType.TOPIC, name)
     ]
 
 
-def _asked_topics(apis: KafkaApis, request: Request) -> list[MetadataResponseTopic]:
+async def _asked_topics(apis: KafkaApis, request: Request) -> list[MetadataResponseTopic]:
     message: MetadataRequest = request.message
     asked = message.topics or []
     uses_topic_ids = any(topic.topic_id for topic in asked)
     answers: dict[str | Uuid, MetadataResponseTopic] = {}
     missing: list[str] = []
-    for topic in asked:
+    async for topic in in_turns(apis.runtime, asked):
         key = topic.topic_id if uses_topic_ids else topic.name
         if key is None or key == Uuid.ZERO or key in answers:
             continue
@@ -98,7 +100,8 @@ def _asked_topics(apis: KafkaApis, request: Request) -> list[MetadataResponseTop
             if answers[key].error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION:
                 missing.append(key)
     if message.allow_auto_topic_creation and apis.config.auto_create_topics_enable:
-        allowed = [name for name in missing if _may_create(apis, request, name)]
+        turns = in_turns(apis.runtime, missing)
+        allowed = {name: None async for name in turns if _may_create(apis, request, name)}
         apis.auto_topic_creation.create_topics(allowed, request)
         for name in missing:
             if name not in allowed:

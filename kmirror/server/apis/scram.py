@@ -8,11 +8,11 @@ forwarded.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from kmirror.common.acl import AclOperation
 from kmirror.common.errors import Errors
-from kmirror.metadata.image import MetadataImage
 from kmirror.server.request import Request
 from kmirror.wire.messages.describe_user_scram_credentials import (
     CredentialInfo,
@@ -32,16 +32,19 @@ async def handle_describe_user_scram_credentials(apis: KafkaApis, request: Reque
     apis.auth.authorize_cluster_operation(request, AclOperation.DESCRIBE)
     message: DescribeUserScramCredentialsRequest = request.message
     image = apis.metadata_cache.image
-    names = [user.name for user in message.users or []] or [user for _, user in sorted(image.scram)]
-    is_all = not message.users
-    results = [_describe(image, name, is_twice=not is_all and names.count(name) > 1) for name in dict.fromkeys(names)]
+    credentials: dict[str, list[CredentialInfo]] = {}
+    for (number, user_name), data in sorted(image.scram.items()):
+        credentials.setdefault(user_name, []).append(CredentialInfo(number, data.iterations))
+    counts = Counter([user.name for user in message.users or []])
+    names = counts or dict.fromkeys(user for _, user in sorted(image.scram))
+    results = [_describe(credentials, name, is_twice=counts[name] > 1) for name in names]
     return DescribeUserScramCredentialsResponse(error_message=None, results=results)
 
 
-def _describe(image: MetadataImage, user: str, *, is_twice: bool) -> DescribeUserScramCredentialsResult:
+def _describe(credentials: dict[str, list[CredentialInfo]], user: str, *, is_twice: bool) -> DescribeUserScramCredentialsResult:
     if is_twice:
         return DescribeUserScramCredentialsResult(user, Errors.DUPLICATE_RESOURCE, _TWICE + user)
-    infos = [CredentialInfo(number, data.iterations) for (number, name), data in sorted(image.scram.items()) if name == user]
+    infos = credentials.get(user)
     if not infos:
         return DescribeUserScramCredentialsResult(user, Errors.RESOURCE_NOT_FOUND, _UNKNOWN + user)
     return DescribeUserScramCredentialsResult(user, Errors.NONE, None, infos)
