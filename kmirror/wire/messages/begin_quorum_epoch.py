@@ -414,9 +414,6 @@ class BeginQuorumEpochResponse(Struct, gc=False):
             raise malformed("BeginQuorumEpochResponse", version, error) from error
 
     def write(self, out: Writer, version: int) -> None:
-        if version < 1:
-            if self.node_endpoints:
-                raise unsupported_field("BeginQuorumEpochResponse", "node_endpoints", version)
         if self.unknown_tagged_fields and version < 1:
             raise unsupported_field("BeginQuorumEpochResponse", "unknown_tagged_fields", version)
         append = out.append

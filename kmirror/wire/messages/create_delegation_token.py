@@ -219,11 +219,6 @@ class CreateDelegationTokenResponse(Struct, gc=False):
             raise malformed("CreateDelegationTokenResponse", version, error) from error
 
     def write(self, out: Writer, version: int) -> None:
-        if version < 3:
-            if self.token_requester_principal_type:
-                raise unsupported_field("CreateDelegationTokenResponse", "token_requester_principal_type", version)
-            if self.token_requester_principal_name:
-                raise unsupported_field("CreateDelegationTokenResponse", "token_requester_principal_name", version)
         if self.unknown_tagged_fields and version < 2:
             raise unsupported_field("CreateDelegationTokenResponse", "unknown_tagged_fields", version)
         append = out.append

@@ -122,9 +122,6 @@ class DescribeClusterBroker(Struct, gc=False):
         return cls(broker_id, host, port, rack, is_fenced, unknown_tagged_fields), position
 
     def write(self, out: Writer, version: int) -> None:
-        if version < 2:
-            if self.is_fenced:
-                raise unsupported_field("DescribeClusterResponse", "is_fenced", version)
         append = out.append
         append(_write_i4(self.broker_id))
         out.write_compact_string(self.host)
@@ -189,9 +186,6 @@ class DescribeClusterResponse(Struct, gc=False):
             raise malformed("DescribeClusterResponse", version, error) from error
 
     def write(self, out: Writer, version: int) -> None:
-        if version < 1:
-            if self.endpoint_type != 1:
-                raise unsupported_field("DescribeClusterResponse", "endpoint_type", version)
         append = out.append
         append(_write_i4_i2(self.throttle_time_ms, self.error_code))
         out.write_compact_nullable_string(self.error_message)

@@ -242,11 +242,6 @@ class DescribedDelegationToken(Struct, gc=False):
         return cls(principal_type, principal_name, token_requester_principal_type, token_requester_principal_name, issue_timestamp, expiry_timestamp, max_timestamp, token_id, hmac, renewers, unknown_tagged_fields), position
 
     def write(self, out: Writer, version: int) -> None:
-        if version < 3:
-            if self.token_requester_principal_type:
-                raise unsupported_field("DescribeDelegationTokenResponse", "token_requester_principal_type", version)
-            if self.token_requester_principal_name:
-                raise unsupported_field("DescribeDelegationTokenResponse", "token_requester_principal_name", version)
         if self.unknown_tagged_fields and version < 2:
             raise unsupported_field("DescribeDelegationTokenResponse", "unknown_tagged_fields", version)
         append = out.append

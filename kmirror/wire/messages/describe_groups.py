@@ -240,12 +240,6 @@ class DescribedGroup(Struct, gc=False):
         return cls(error_code, error_message, group_id, group_state, protocol_type, protocol_data, members, authorized_operations, unknown_tagged_fields), position
 
     def write(self, out: Writer, version: int) -> None:
-        if version < 6:
-            if self.error_message is not None:
-                raise unsupported_field("DescribeGroupsResponse", "error_message", version)
-        if version < 3:
-            if self.authorized_operations != -2147483648:
-                raise unsupported_field("DescribeGroupsResponse", "authorized_operations", version)
         if self.unknown_tagged_fields and version < 5:
             raise unsupported_field("DescribeGroupsResponse", "unknown_tagged_fields", version)
         append = out.append

@@ -17,7 +17,6 @@ from kmirror.wire.primitives import (
     read_compact_nullable_string,
     read_compact_string,
     read_tagged_fields,
-    unsupported_field,
 )
 
 _read_i2 = struct.Struct(">h").unpack_from
@@ -173,9 +172,6 @@ class ReplicaState(Struct, gc=False):
         return cls(replica_id, replica_directory_id, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp, unknown_tagged_fields), position
 
     def write(self, out: Writer, version: int) -> None:
-        if version < 2:
-            if self.replica_directory_id:
-                raise unsupported_field("DescribeQuorumResponse", "replica_directory_id", version)
         append = out.append
         if version >= 2:
             append(_write_i4_uuid_i8_i8_i8(self.replica_id, self.replica_directory_id.raw, self.log_end_offset, self.last_fetch_timestamp, self.last_caught_up_timestamp))
@@ -402,9 +398,6 @@ class DescribeQuorumResponse(Struct, gc=False):
             raise malformed("DescribeQuorumResponse", version, error) from error
 
     def write(self, out: Writer, version: int) -> None:
-        if version < 2:
-            if self.nodes:
-                raise unsupported_field("DescribeQuorumResponse", "nodes", version)
         append = out.append
         append(_write_i2(self.error_code))
         if version == 2:

@@ -449,9 +449,6 @@ class EndQuorumEpochResponse(Struct, gc=False):
             raise malformed("EndQuorumEpochResponse", version, error) from error
 
     def write(self, out: Writer, version: int) -> None:
-        if version < 1:
-            if self.node_endpoints:
-                raise unsupported_field("EndQuorumEpochResponse", "node_endpoints", version)
         if self.unknown_tagged_fields and version < 1:
             raise unsupported_field("EndQuorumEpochResponse", "unknown_tagged_fields", version)
         append = out.append

@@ -643,16 +643,6 @@ class PartitionData(Struct, gc=False):
         return cls(partition_index, error_code, high_watermark, last_stable_offset, log_start_offset, diverging_epoch, current_leader, snapshot_id, mirror_leader_epoch, aborted_transactions, preferred_read_replica, records, unknown_tagged_fields), position
 
     def write(self, out: Writer, version: int) -> None:
-        if version < 12:
-            if self.diverging_epoch != _DEFAULT_EPOCH_END_OFFSET:
-                raise unsupported_field("FetchResponse", "diverging_epoch", version)
-            if self.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
-                raise unsupported_field("FetchResponse", "current_leader", version)
-            if self.snapshot_id != _DEFAULT_SNAPSHOT_ID:
-                raise unsupported_field("FetchResponse", "snapshot_id", version)
-        if version < 11:
-            if self.preferred_read_replica != -1:
-                raise unsupported_field("FetchResponse", "preferred_read_replica", version)
         if self.unknown_tagged_fields and version < 12:
             raise unsupported_field("FetchResponse", "unknown_tagged_fields", version)
         append = out.append
@@ -860,12 +850,6 @@ class FetchResponse(Struct, gc=False):
             raise malformed("FetchResponse", version, error) from error
 
     def write(self, out: Writer, version: int) -> None:
-        if version < 7:
-            if self.session_id:
-                raise unsupported_field("FetchResponse", "session_id", version)
-        if version < 16:
-            if self.node_endpoints:
-                raise unsupported_field("FetchResponse", "node_endpoints", version)
         if self.unknown_tagged_fields and version < 12:
             raise unsupported_field("FetchResponse", "unknown_tagged_fields", version)
         append = out.append

@@ -22,7 +22,6 @@ from kmirror.wire.primitives import (
     read_tagged_fields,
     read_unknown_tagged_field,
     read_unsigned_varint,
-    unsupported_field,
 )
 
 _read_i4 = struct.Struct(">i").unpack_from
@@ -434,9 +433,6 @@ class FetchSnapshotResponse(Struct, gc=False):
             raise malformed("FetchSnapshotResponse", version, error) from error
 
     def write(self, out: Writer, version: int) -> None:
-        if version < 1:
-            if self.node_endpoints:
-                raise unsupported_field("FetchSnapshotResponse", "node_endpoints", version)
         append = out.append
         append(_write_i4_i2(self.throttle_time_ms, self.error_code))
         out.write_compact_array_length(len(self.topics))

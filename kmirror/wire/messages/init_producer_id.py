@@ -148,11 +148,6 @@ class InitProducerIdResponse(Struct, gc=False):
             raise malformed("InitProducerIdResponse", version, error) from error
 
     def write(self, out: Writer, version: int) -> None:
-        if version < 6:
-            if self.ongoing_txn_producer_id != -1:
-                raise unsupported_field("InitProducerIdResponse", "ongoing_txn_producer_id", version)
-            if self.ongoing_txn_producer_epoch != -1:
-                raise unsupported_field("InitProducerIdResponse", "ongoing_txn_producer_epoch", version)
         if self.unknown_tagged_fields and version < 2:
             raise unsupported_field("InitProducerIdResponse", "unknown_tagged_fields", version)
         append = out.append

@@ -227,9 +227,6 @@ class ListOffsetsPartitionResponse(Struct, gc=False):
         return cls(partition_index, error_code, timestamp, offset, leader_epoch, unknown_tagged_fields), position
 
     def write(self, out: Writer, version: int) -> None:
-        if version < 4:
-            if self.leader_epoch != -1:
-                raise unsupported_field("ListOffsetsResponse", "leader_epoch", version)
         if self.unknown_tagged_fields and version < 6:
             raise unsupported_field("ListOffsetsResponse", "unknown_tagged_fields", version)
         append = out.append

@@ -387,9 +387,6 @@ class MetadataResponseTopic(Struct, gc=False):
         return cls(error_code, name, topic_id, is_internal, partitions, topic_authorized_operations, unknown_tagged_fields), position
 
     def write(self, out: Writer, version: int) -> None:
-        if version < 8:
-            if self.topic_authorized_operations != -2147483648:
-                raise unsupported_field("MetadataResponse", "topic_authorized_operations", version)
         if self.unknown_tagged_fields and version < 9:
             raise unsupported_field("MetadataResponse", "unknown_tagged_fields", version)
         append = out.append
@@ -500,9 +497,6 @@ class MetadataResponse(Struct, gc=False):
             raise malformed("MetadataResponse", version, error) from error
 
     def write(self, out: Writer, version: int) -> None:
-        if not 8 <= version <= 10:
-            if self.cluster_authorized_operations != -2147483648:
-                raise unsupported_field("MetadataResponse", "cluster_authorized_operations", version)
         if self.unknown_tagged_fields and version < 9:
             raise unsupported_field("MetadataResponse", "unknown_tagged_fields", version)
         append = out.append

@@ -342,9 +342,6 @@ class PartitionProduceResponse(Struct, gc=False):
         return cls(index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message, current_leader, unknown_tagged_fields), position
 
     def write(self, out: Writer, version: int) -> None:
-        if version < 10:
-            if self.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
-                raise unsupported_field("ProduceResponse", "current_leader", version)
         if self.unknown_tagged_fields and version < 9:
             raise unsupported_field("ProduceResponse", "unknown_tagged_fields", version)
         append = out.append
@@ -528,9 +525,6 @@ class ProduceResponse(Struct, gc=False):
             raise malformed("ProduceResponse", version, error) from error
 
     def write(self, out: Writer, version: int) -> None:
-        if version < 10:
-            if self.node_endpoints:
-                raise unsupported_field("ProduceResponse", "node_endpoints", version)
         if self.unknown_tagged_fields and version < 9:
             raise unsupported_field("ProduceResponse", "unknown_tagged_fields", version)
         append = out.append

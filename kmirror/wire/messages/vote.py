@@ -329,9 +329,6 @@ class VoteResponse(Struct, gc=False):
             raise malformed("VoteResponse", version, error) from error
 
     def write(self, out: Writer, version: int) -> None:
-        if version < 1:
-            if self.node_endpoints:
-                raise unsupported_field("VoteResponse", "node_endpoints", version)
         append = out.append
         append(_write_i2(self.error_code))
         out.write_compact_array_length(len(self.topics))
