@@ -108,7 +108,10 @@ a SaslHandshake by definition.
 
 
 class SaslFailure(KmirrorError):
-    """The client is refused: `response` is sent after the delay, then the connection is closed."""
+    """The client is refused: `response` is sent after the delay, then the connection is closed.
+
+    The message goes to our log. It may say more than the client is told.
+    """
 
     def __init__(self, message: str, response: Parts | None = None) -> None:
         super().__init__(message)
@@ -277,8 +280,9 @@ class SaslServerAuthenticator:
         except SaslAuthenticationError as error:
             raise self._refusal(header, error.error, str(error)) from error
         except SaslError as error:
-            _log.debug("Failed during %s: %s", self._text(), error)
-            raise self._refusal(header, Errors.SASL_AUTHENTICATION_FAILED, self._invalid_credentials()) from error
+            text = self._invalid_credentials()
+            refusal = self._refusal(header, Errors.SASL_AUTHENTICATION_FAILED, text)
+            raise SaslFailure(f"{text}: {error}", refusal.response) from error
         lifetime_ms = self._end_if_complete()
         return _encode(header, SaslAuthenticateResponse(Errors.NONE, None, answer, lifetime_ms if header.api_version >= 1 else 0))
 

@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from aiokafka import AIOKafkaProducer
+from kafka import KafkaProducer
 from support.peers.kdc import REALM, Kdc, running_kdc
 from support.peers.peers import java_tool
+from support.waiting import REACHED_S
 
 from kmirror.admin.admin_client import AdminClient
 from kmirror.admin.results import NewTopic
@@ -119,3 +122,39 @@ def test_kafkas_tools_with_kerberos(kdc: Kdc, cluster: EmbeddedCluster, tmp_path
         ),
     )
     assert "Created topic java-gssapi." in created.stdout, created.stdout + created.stderr
+
+
+async def written_by_aiokafka(bootstrap: str) -> None:
+    producer = AIOKafkaProducer(
+        bootstrap_servers=bootstrap,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="GSSAPI",
+        sasl_kerberos_domain_name="localhost",
+    )
+    try:
+        await producer.start()
+        await producer.send_and_wait("by-aiokafka", b"x")
+    finally:
+        await producer.stop()
+
+
+def written_by_kafka_python(bootstrap: str) -> None:
+    producer = KafkaProducer(
+        bootstrap_servers=bootstrap,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="GSSAPI",
+        sasl_kerberos_domain_name="localhost",
+    )
+    producer.send("by-kafka-python", b"x").get(REACHED_S)
+    producer.close()
+
+
+def test_clients_that_name_the_service_as_authorization_id_could_not_log_in(
+    kdc: Kdc, cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """aiokafka and kafka-python do. Kafka's server acts on the authenticated name alone."""
+    monkeypatch.setenv("KRB5_CLIENT_KTNAME", kdc.keytab("bob"))
+    monkeypatch.setenv("KRB5CCNAME", str(kdc.folder / "bobs-tickets"))
+    bootstrap = f"localhost:{cluster.nodes[0].port}"
+    asyncio.run(written_by_aiokafka(bootstrap))
+    written_by_kafka_python(bootstrap)
