@@ -53,7 +53,7 @@ class AclControlManager:
                 records.append(ApiMessageAndVersion(AccessControlEntryRecord(id=self._new_id(), **acl._asdict()), 0))
                 if len(records) > MAX_RECORDS_PER_USER_OP:
                     _refuse_batch()
-            results.append(AclCreationResult(error_message=None))
+            results.append(AclCreationResult(error_message=""))
         return ControllerResult(records, CreateAclsResponse(results=results))
 
     def delete_acls(self, request: DeleteAclsRequest) -> ControllerResult[DeleteAclsResponse]:

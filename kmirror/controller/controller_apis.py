@@ -59,6 +59,14 @@ from kmirror.wire.primitives import ProtocolReadError
 Request = TypeVar("Request")
 Handler = Callable[[RequestHeader, Any, ControllerRequestContext], Awaitable[Any]]
 FIRST_DELETE_TOPICS_WITH_CODE = 3
+HEED_TIMEOUT = (
+    ApiKeys.CREATE_TOPICS,
+    ApiKeys.DELETE_TOPICS,
+    ApiKeys.CREATE_PARTITIONS,
+    ApiKeys.ELECT_LEADERS,
+    ApiKeys.ALTER_PARTITION_REASSIGNMENTS,
+)
+"""A `timeout_ms` of 0 or less leaves these requests no time to do anything."""
 """The first version whose clients know TOPIC_DELETION_DISABLED."""
 ENDPOINT_TYPE_BROKERS, ENDPOINT_TYPE_CONTROLLERS = 1, 2
 
@@ -229,6 +237,8 @@ class ControllerApis:
         if context.is_broker and not self.auth.may_on_cluster(context, AclOperation.CLUSTER_ACTION, log_if_denied=False):
             context = replace(context, is_broker=False)
         refuse = check_request(self.auth, context.api_key, context, request, self.controller.image)
+        if context.api_key in HEED_TIMEOUT and request.timeout_ms <= 0:
+            return _timed_out(context.api_key, header.api_version, request)
         response = await handler(header, request, context)
         if refuse is not None:
             refuse(response)
@@ -329,6 +339,23 @@ class ControllerApis:
         parts = encode_response(inner.api_key, inner.api_version, inner.correlation_id, response)
         frame = b"".join(bytes(part) if isinstance(part, (bytes, bytearray, memoryview)) else part.to_bytes() for part in parts)
         return EnvelopeResponse(response_data=frame[4:])
+
+
+def _timed_out(api_key: ApiKeys, api_version: int, request: Any) -> Any:
+    """The answer to a request that may not take any time: nothing is done, as in Kafka."""
+    response = error_response(api_key, api_version, request, ApiException(Errors.REQUEST_TIMED_OUT))
+    _clear_texts(response)
+    return response
+
+
+def _clear_texts(value: Any) -> None:
+    """Clears every `error_message`, since Kafka's answer has none."""
+    for name in getattr(value, "__struct_fields__", ()):
+        field = getattr(value, name)
+        if name == "error_message":
+            value.error_message = None
+        for element in field if isinstance(field, list) else ():
+            _clear_texts(element)
 
 
 def _with_authorizer(auth: AuthHelper, request: Request) -> Request:

@@ -183,5 +183,8 @@ class ReplicaFetcher:
         return self.verification.of_batches
 
     def on_partition_failed(self, topic_partition: TopicPartition, error: ApiException) -> None:
-        _log.error("Partition %s marked as failed: %s: %s", topic_partition, error.error.name, error.message)
+        if error.error is Errors.FENCED_LEADER_EPOCH:
+            _log.info("The leader of %s has a newer epoch; waiting for the metadata", topic_partition)
+        else:
+            _log.error("Partition %s marked as failed: %s: %s", topic_partition, error.error.name, error.message)
         self.failed[topic_partition] = error.error

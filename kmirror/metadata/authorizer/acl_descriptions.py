@@ -32,4 +32,4 @@ def describe_acls(message: DescribeAclsRequest, acls: Iterable[StandardAcl]) -> 
                 principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission_type
             )
             resource.acls.append(description)
-    return DescribeAclsResponse(error_message=None, resources=list(resources.values()))
+    return DescribeAclsResponse(error_message="", resources=list(resources.values()))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import ssl
+from typing import Final
 
 from kmirror.common.errors import ConfigError
 from kmirror.common.ports import FileSystem
@@ -18,6 +19,8 @@ from kmirror.runtime.memory_files import memory_file
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+MIN_RSA_BITS: Final = 2048
+WEAK_DIGESTS: Final = ("md5", "sha1")
 _DEFAULT_PROTOCOLS = "TLSv1.2,TLSv1.3"
 
 
@@ -79,8 +82,33 @@ def _load_key(context: ssl.SSLContext, props: SslProps, files: FileSystem) -> bo
         with memory_file(material.certificate_chain + material.private_key) as path:
             context.load_cert_chain(path, password=material.key_password or "")
     except ssl.SSLError as error:
-        raise ConfigError(f"Failed to load the SSL private key and its certificate chain: {error.reason or error}") from error
+        why = _weakness(material.certificate_chain) or error.reason or error
+        raise ConfigError(f"Failed to load the SSL private key and its certificate chain: {why}") from error
     return True
+
+
+def _weakness(chain: bytes) -> str | None:
+    """What OpenSSL holds against a certificate of a chain, which certificate, and what helps.
+
+    Java's brokers start with such a chain; their clients may refuse it.
+    """
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+    for certificate in x509.load_pem_x509_certificates(chain):
+        name, key = certificate.subject.rfc4514_string(), certificate.public_key()
+        if isinstance(key, RSAPublicKey) and key.key_size < MIN_RSA_BITS:
+            return (
+                f"the certificate {name} has an RSA key of {key.key_size} bits, which OpenSSL refuses here. "
+                f"Make a key of {MIN_RSA_BITS} bits or more"
+            )
+        digest = certificate.signature_hash_algorithm
+        if digest is not None and digest.name in WEAK_DIGESTS and certificate.issuer != certificate.subject:
+            return (
+                f"the certificate {name} is signed with {digest.name.upper()}, which OpenSSL refuses here. "
+                f"Have it signed anew with SHA256 by {certificate.issuer.rfc4514_string()}"
+            )
+    return None
 
 
 def _load_trust(context: ssl.SSLContext, props: SslProps, files: FileSystem) -> None:

@@ -38,7 +38,7 @@ async def handle_describe_user_scram_credentials(apis: KafkaApis, request: Reque
     counts = Counter([user.name for user in message.users or []])
     names = counts or dict.fromkeys(user for _, user in sorted(image.scram))
     results = [_describe(credentials, name, is_twice=counts[name] > 1) for name in names]
-    return DescribeUserScramCredentialsResponse(error_message=None, results=results)
+    return DescribeUserScramCredentialsResponse(error_message="", results=results)
 
 
 def _describe(credentials: dict[str, list[CredentialInfo]], user: str, *, is_twice: bool) -> DescribeUserScramCredentialsResult:
@@ -47,4 +47,4 @@ def _describe(credentials: dict[str, list[CredentialInfo]], user: str, *, is_twi
     infos = credentials.get(user)
     if not infos:
         return DescribeUserScramCredentialsResult(user, Errors.RESOURCE_NOT_FOUND, _UNKNOWN + user)
-    return DescribeUserScramCredentialsResult(user, Errors.NONE, None, infos)
+    return DescribeUserScramCredentialsResult(user, Errors.NONE, "", infos)

@@ -41,8 +41,8 @@ def names(controller: ControllerDouble) -> list[str]:
 
 def test_a_rule_is_made_once_however_often_it_is_asked_for() -> None:
     controller = ControllerDouble()
-    assert create(controller, READ_FOO, READ_FOO) == [(Errors.NONE, None)] * 2
-    assert create(controller, READ_FOO) == [(Errors.NONE, None)]
+    assert create(controller, READ_FOO, READ_FOO) == [(Errors.NONE, "")] * 2
+    assert create(controller, READ_FOO) == [(Errors.NONE, "")]
     assert list(controller.state.image.acls.values()) == [StandardAcl(2, "foo", 3, "User:a", "*", 3, 3)]
 
 
@@ -64,7 +64,7 @@ def test_a_rule_is_made_once_however_often_it_is_asked_for() -> None:
 )
 def test_a_rule_that_cannot_be_is_refused_alone(creation: AclCreation, text: str) -> None:
     controller = ControllerDouble()
-    assert create(controller, creation, READ_FOO) == [(Errors.INVALID_REQUEST, text), (Errors.NONE, None)]
+    assert create(controller, creation, READ_FOO) == [(Errors.INVALID_REQUEST, text), (Errors.NONE, "")]
     assert names(controller) == ["foo"]
 
 
@@ -72,7 +72,7 @@ def test_mirrors_and_two_phase_commit_can_be_named() -> None:
     controller = ControllerDouble()
     mirror = AclCreation(ResourceType.CLUSTER_MIRROR, "m", 3, "User:a", "*", AclOperation.ALTER, 3)
     two_phase = AclCreation(ResourceType.TRANSACTIONAL_ID, "x", 4, "User:a", "*", AclOperation.TWO_PHASE_COMMIT, 3)
-    assert create(controller, mirror, two_phase) == [(Errors.NONE, None)] * 2
+    assert create(controller, mirror, two_phase) == [(Errors.NONE, "")] * 2
 
 
 def test_too_many_rules_at_once_are_refused_as_a_whole() -> None:

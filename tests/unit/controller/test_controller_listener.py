@@ -18,11 +18,18 @@ from kmirror.metadata.authorizer.standard_authorizer import StandardAuthorizer
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.framing import RequestHeader, encode_request, read_response
 from kmirror.wire.messages.add_raft_voter import AddRaftVoterRequest
+from kmirror.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from kmirror.wire.messages.api_versions import ApiVersionsRequest
 from kmirror.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from kmirror.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from kmirror.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kmirror.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kmirror.wire.messages.default_principal_data import DefaultPrincipalData
+from kmirror.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kmirror.wire.messages.describe_acls import DescribeAclsRequest
 from kmirror.wire.messages.describe_cluster import DescribeClusterRequest
 from kmirror.wire.messages.describe_quorum import (
@@ -30,6 +37,7 @@ from kmirror.wire.messages.describe_quorum import (
     DescribeQuorumRequestPartitionData,
     DescribeQuorumRequestTopicData,
 )
+from kmirror.wire.messages.elect_leaders import ElectLeadersRequest
 from kmirror.wire.messages.envelope import EnvelopeRequest
 from kmirror.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from kmirror.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -186,3 +194,28 @@ def test_the_one_voter_stays_the_one_voter(tmp_path: pathlib.Path) -> None:
         assert (await node.ask(ApiKeys.UPDATE_RAFT_VOTER, changed)).error_code == 0
 
     scenario(test, tmp_path, directory_id=str(directory_id))
+
+
+def test_a_request_without_any_time_was_carried_out(tmp_path: pathlib.Path) -> None:
+    """Kafka answers REQUEST_TIMED_OUT to a timeout of 0 or less, and does nothing."""
+
+    async def test(node: Node) -> None:
+        for timeout_ms in (0, -1):
+            create = CreateTopicsRequest([CreatableTopic("t", 1, 1)], timeout_ms=timeout_ms)
+            (topic,) = (await node.ask(ApiKeys.CREATE_TOPICS, create, 7)).topics
+            assert (topic.error_code, topic.error_message) == (Errors.REQUEST_TIMED_OUT, None)
+            delete = DeleteTopicsRequest([DeleteTopicState("u")], timeout_ms=timeout_ms)
+            (deleted,) = (await node.ask(ApiKeys.DELETE_TOPICS, delete, 6)).responses
+            assert (deleted.error_code, deleted.error_message) == (Errors.REQUEST_TIMED_OUT, None)
+            elect = ElectLeadersRequest(0, None, timeout_ms=timeout_ms)
+            elected = await node.ask(ApiKeys.ELECT_LEADERS, elect, 2)
+            assert elected.error_code == Errors.REQUEST_TIMED_OUT
+            grow = CreatePartitionsRequest([CreatePartitionsTopic("u", 2, None)], timeout_ms=timeout_ms)
+            (grown,) = (await node.ask(ApiKeys.CREATE_PARTITIONS, grow, 3)).results
+            assert grown.error_code == Errors.REQUEST_TIMED_OUT
+            move = AlterPartitionReassignmentsRequest(timeout_ms, True, [ReassignableTopic("u", [ReassignablePartition(0, [1])])])
+            moved = await node.ask(ApiKeys.ALTER_PARTITION_REASSIGNMENTS, move, 1)
+            assert moved.error_code == moved.responses[0].partitions[0].error_code == Errors.REQUEST_TIMED_OUT
+        assert not node.controller.image.topics.by_name
+
+    scenario(test, tmp_path)

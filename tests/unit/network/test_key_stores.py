@@ -4,15 +4,21 @@ Kafka's words.
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import ssl
 import struct
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
 
 from kmirror.common.errors import ConfigError
 from kmirror.embedded_security import Security
+from kmirror.network.security import ssl_factory
 from kmirror.network.security.key_stores import load_key_store, load_trust_store
 from kmirror.network.security.ssl_factory import client_context, server_context
 from kmirror.runtime.os_files import OsFileSystem
@@ -205,3 +211,62 @@ def test_trust_settings_that_do_not_go_together(props: dict[str, str | None], re
     with pytest.raises(ConfigError) as refusal:
         client_context(props, FILES)
     assert str(refusal.value).startswith(reason)
+
+
+def weak_store(folder: Path, *, bits: int) -> dict[str, str]:
+    """A PEM store whose leaf has a key of `bits`."""
+    authority, leaf = (rsa.generate_private_key(public_exponent=65537, key_size=size) for size in (2048, bits))
+    now = datetime.datetime(2026, 1, 1)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "old-broker")]))
+        .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "old-ca")]))
+        .public_key(leaf.public_key())
+        .serial_number(7)
+        .not_valid_before(now)
+        .not_valid_after(now + datetime.timedelta(days=3650))
+    )
+    certificate = builder.sign(authority, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    key = leaf.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    path = folder / "weak.pem"
+    path.write_bytes(key + certificate)
+    return {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(path)}
+
+
+def test_a_short_key_was_refused_without_the_certificate_and_the_remedy(tmp_path: Path) -> None:
+    store = weak_store(tmp_path, bits=1024)
+    strict = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    strict.set_ciphers("DEFAULT:@SECLEVEL=2")
+    with pytest.raises(ConfigError) as caught:
+        ssl_factory._load_key(strict, store, FILES)
+    assert "CN=old-broker has an RSA key of 1024 bits" in str(caught.value)
+    assert "Make a key of 2048 bits or more" in str(caught.value)
+
+
+def test_a_sha1_chain_was_refused_without_the_certificate_and_the_remedy() -> None:
+    text = ssl_factory._weakness(SIGNED_WITH_SHA1)
+    assert text is not None
+    assert "CN=old-broker is signed with SHA1" in text
+    assert "Have it signed anew with SHA256 by CN=old-ca" in text
+
+
+SIGNED_WITH_SHA1 = b"""\
+-----BEGIN CERTIFICATE-----
+MIICrzCCAZcCFGL4osjbQyEuyhQ2IHy9S6cz9FDIMA0GCSqGSIb3DQEBBQUAMBEx
+DzANBgNVBAMMBm9sZC1jYTAgFw0yNjExMjgyMzM5NTFaGA8yMTI2MTEwNDIzMzk1
+MVowFTETMBEGA1UEAwwKb2xkLWJyb2tlcjCCASIwDQYJKoZIhvcNAQEBBQADggEP
+ADCCAQoCggEBANa6Jnkiebju0G1nZ5CYzbpyumcYA/UGiaCpBySLnlu3dFyLbUDD
+CH7Q2NzQQpRFWo9WZm18v99SJ4EFlG5P9S1wusFHl2q48DBlMsZDsKD7GiwFjJtg
+H7Dyc6g0Ep9nv4lsF8Hb+54Txq3BDGmSMW507h02hc2ZIpxhJJ9QXV5RHNXHntbW
+RkINu9RSxi1O399JJPWgm8LmQWA+fMdVO316HY6kT6ALX9nulH5d/AjeH54dzWG2
+WaK6X7Rs+ldbWP80wKe+WiG3tMAvo8sXJOeLaQrvlKGKSSaNwxEm4rSC6cf8eW9n
+ts0kom8BGHWMnRT6E2MteNBO6MScWPOkxRUCAwEAATANBgkqhkiG9w0BAQUFAAOC
+AQEANvhu/jAKanSTaojppG8O3VidstQitCdZvMN6TTt6f5afYv416ycA2Kuhv73r
+y8kqgphYNo1K9KHMOlVHUqF5jEYq1LhpXIXbq3rqhmEG7ql8gGFZZlfzHlleRzxv
+ygVjJ9+OnfYJD/YME8by2If8HCTF5GArFkJqVHNnE9ien8459qV0+Heoy5pDBgLq
++skmpaPmZVN79opDaM4g/u+T36MGRZts8W295HMPu/MyA+SZMjLvv+z2fbEqmDT5
+bx2MYlBAPii4ojF6a8+WR5HYT0nNCemktIjzb64oWuWvON6l1AoOIY36IAuadsjy
+gB63U9yJd4BThIpAu9KZ/Qrx2Q==
+-----END CERTIFICATE-----
+"""
+"""Made by the program openssl, since the library `cryptography` does not sign with SHA-1."""
