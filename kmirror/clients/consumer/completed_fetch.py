@@ -13,6 +13,12 @@ Whole batches are skipped, never single records. Control batches are not returne
 batches they are, marked. The position goes behind a batch by the batch's own last offset, which
 compaction keeps even if the last record is gone.
 
+A batch's base offset and length are not under its CRC. So each batch has to lie where the answer
+allows: the first one reaches to the offset that was asked for, each other one begins behind the one
+before it, and all end below the high watermark. A single flipped bit would otherwise move the
+position past records that nobody has seen. An offset that is too high and still below the high
+watermark is noticed at the next batch only; at the last batch it looks like what a cleaner leaves.
+
 If something is wrong with a batch, what came before it is returned, and the next call raises.
 Every further call raises the same, until the application seeks past it. After any other error, such
 as too little memory to unpack a batch, nothing more is returned: it is fetched again.
@@ -66,6 +72,8 @@ class CompletedFetch:
         self._batches = iter_any_batches(self._data)
         self._aborted_transactions = sorted((entry.first_offset, entry.producer_id) for entry in row.aborted_transactions or ())
         self._aborted: set[int] = set()
+        self._behind_last = -1
+        """The offset behind the last batch that was looked at; -1 before the first."""
         self._batch: RecordBatch | LegacyBatch | None = None
         self._records: Iterator[Record] | None = None
         self._error: KmirrorError | None = None
@@ -173,6 +181,8 @@ class CompletedFetch:
                 self.last_epoch = batch.partition_leader_epoch
             if self._check_crcs and not (isinstance(batch, RecordBatch) and batch.is_valid()):
                 self._ensure_valid(batch)
+            if self._check_crcs and isinstance(batch, RecordBatch):
+                self._ensure_in_place(batch)
             if self._read_committed and isinstance(batch, RecordBatch) and batch.has_producer_id and self._is_aborted(batch):
                 self.next_fetch_offset = max(self.next_fetch_offset, batch.next_offset)
                 continue
@@ -195,6 +205,18 @@ class CompletedFetch:
         except ApiException as error:
             text = f"Record batch for partition {self.partition} at offset {batch.base_offset} is invalid, cause: {error.message}"
             raise ApiException(error.error, text) from error
+
+    def _ensure_in_place(self, batch: RecordBatch) -> None:
+        """CORRUPT_MESSAGE for a batch whose offsets cannot be what the log has there."""
+        first, last, high_watermark = batch.base_offset, batch.last_offset, self.row.high_watermark
+        if self._behind_last < 0:
+            is_below, bound = last < self.fetch_offset, f"offset {self.fetch_offset} was asked for"
+        else:
+            is_below, bound = first < self._behind_last, f"the batch before it ends at {self._behind_last - 1}"
+        if is_below or last < first or 0 < high_watermark <= last:
+            text = f"it has the offsets {first} to {last}; {bound} and the high watermark is {high_watermark}"
+            raise ApiException(Errors.CORRUPT_MESSAGE, f"Record batch for partition {self.partition} is out of place: {text}")
+        self._behind_last = last + 1
 
     def _consumer_record(self, record: Record) -> ConsumerRecord:
         batch = self._batch

@@ -232,3 +232,49 @@ def test_a_damaged_old_message() -> None:
     data[-1] ^= 1
     with pytest.raises(ApiException, match="stored crc"):
         fetched(bytes(data)).fetch_records(1)
+
+
+THREE = (plain(20, 3), plain(23, 3), plain(26, 3))
+UNPROTECTED_BYTES = 12
+"""The base offset and the length of a batch: its CRC does not cover them."""
+
+
+def read_to_the_end(completed: CompletedFetch) -> tuple[list[int], bool]:
+    """The offsets that an application sees, and whether it is told of damage."""
+    seen: list[int] = []
+    while not completed.is_consumed:
+        try:
+            seen += offsets(completed)
+        except ApiException:
+            return seen, True
+    return seen, False
+
+
+@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("bit", range(8 * UNPROTECTED_BYTES))
+def test_a_flipped_bit_that_no_crc_covers_lost_records_without_a_word(number: int, bit: int) -> None:
+    damaged = bytearray(THREE[number])
+    damaged[bit // 8] ^= 0x80 >> bit % 8
+    batches = [bytes(damaged) if place == number else sound for place, sound in enumerate(THREE)]
+    completed = fetched(b"".join(batches), 20)
+    seen, is_told = read_to_the_end(completed)
+    if is_told:
+        return
+    position = completed.next_fetch_offset
+    missing = [offset for offset in range(20, min(position, 29)) if offset not in seen]
+    if number == 2:
+        shifted = sorted(set(seen) - set(range(20, 29)))
+        assert not missing or shifted, "a last batch that lies too high looks like a cleaned log"
+    else:
+        assert missing == [], (number, bit, seen, position)
+
+
+def test_a_first_batch_below_the_offset_that_was_asked_for_was_skipped() -> None:
+    """A base offset that is too low made the reader take a whole batch for one that it had seen."""
+    seen, is_told = read_to_the_end(fetched(plain(4, 3) + plain(23, 3), 20))
+    assert (seen, is_told) == ([], True)
+
+
+def test_a_batch_beyond_the_high_watermark_is_out_of_place() -> None:
+    seen, is_told = read_to_the_end(fetched(plain(20, 3) + plain(98, 3), 20))
+    assert (seen, is_told) == ([20, 21, 22], True)
