@@ -38,6 +38,8 @@ from kmirror.verify.log_diff import DiffSettings, Progress, diff_logs, no_progre
 from kmirror.verify.mirror_rules import MirroredPartition, diff_mirrored, mirrored_partitions
 from kmirror.verify.verdict import DifferenceKind, LogDiffReport, PartitionVerdict, make_report, to_json
 
+MAX_UNSEEN = 5
+
 
 class Pair(NamedTuple):
     """Two logs to compare. One of them is None if only one input has the partition."""
@@ -136,6 +138,7 @@ def _compare(options: argparse.Namespace, settings: DiffSettings, left: LogInput
     mirrored: Mapping[TopicPartition, MirroredPartition] = {}
     if options.mirror:
         mirrored = _mirrored(left, right)
+        _tell_unseen(options, mirrored, pairs)
         pairs = [pair for pair in pairs if pair.name in mirrored and pair.right is not None]
         if not pairs:
             raise KmirrorError(f"nothing to compare: {right.name} mirrors no partition that was asked for")
@@ -177,6 +180,17 @@ def _with_groups(verdicts: list[PartitionVerdict], left: LogInput, right: LogInp
             commits = read_commits(side.files, side.path, [log.partition for log in side.all_logs])
             sides.append(GroupsOfSide(title, commits, side.has_grown))
     return with_groups(verdicts, sides, settings.ignored, settings.max_differences) if sides else verdicts
+
+
+def _tell_unseen(options: argparse.Namespace, mirrored: Iterable[TopicPartition], pairs: Iterable[Pair]) -> None:
+    """Names on stderr what B mirrors, but has no log of here: another broker has it, or none."""
+    found = {pair.name for pair in pairs if pair.right is not None}
+    wanted = {name for name in mirrored if options.topics is None or re.fullmatch(options.topics, name.topic)}
+    unseen = sorted(wanted - found) if options.partitions is None else []
+    if unseen:
+        more = f" and {len(unseen) - MAX_UNSEEN} more" if len(unseen) > MAX_UNSEEN else ""
+        names = ", ".join(map(str, unseen[:MAX_UNSEEN]))
+        print(f"kafka-log-diff: not compared: {names}{more}: B mirrors them, but no log of them was given for B", file=sys.stderr)
 
 
 def _mirrored(left: LogInput, right: LogInput) -> Mapping[TopicPartition, MirroredPartition]:

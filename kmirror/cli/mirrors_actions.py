@@ -340,7 +340,8 @@ class MirrorCommand:
         names = matching_at_source(self._options.topic, await source.list_topics())
         local = await self._admin.describe_topics(names)
         partitions = {TopicPartition(name, partition.partition) for name, topic in local.items() for partition in topic.partitions}
-        limits = None if self._options.accept_truncation else await truncation_limits(self._admin, self._mirror, local)
+        now_ms = self._clients.runtime.clock.time_ms()
+        limits = None if self._options.accept_truncation else await truncation_limits(self._admin, self._mirror, local, now_ms)
         states = await self._states()
         losses = await mirrors_dry_run.failback_loss(self._admin, source, self._mirror, partitions, limits, states)
         await explain_fronts(self._clients, losses, self._admin, source)

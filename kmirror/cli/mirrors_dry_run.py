@@ -255,6 +255,21 @@ async def _with_front(
     return _front_of(loss, log, there, limits)
 
 
+def records_kept_here(log: MirrorLogView, until: int, oldest_ms: int | None) -> int:
+    """Returns how many records before `until` this cluster's own retention does not delete.
+
+    The guard counts only those (`mirror.logs.truncation_guard`); here never more than it does.
+    """
+    batches = zip(log.headers, log.batch_headers(), strict=True)
+    return sum(
+        header.record_count
+        for header, batch in batches
+        if header.base_offset < until
+        and not header.is_control
+        and (oldest_ms is None or batch.max_timestamp < 0 or batch.max_timestamp >= oldest_ms)
+    )
+
+
 def _front_of(loss: DroppedRecords, log: MirrorLogView, there: OffsetRange, limits: TruncationLimits | None) -> DroppedRecords:
     """Returns the loss with what goes at the front, or that of a partition that refuses it."""
     keeps_all = loss.reason.endswith(KEEPS)
@@ -263,9 +278,12 @@ def _front_of(loss: DroppedRecords, log: MirrorLogView, there: OffsetRange, limi
         return loss
     loss.look_at_front(log.headers, log.log_start_offset, there)
     topic, front = loss.topic_partition.topic, loss.front
-    if front is None or limits is None or not limits.refuses(topic, front.record_count, has_equal=True):
+    if front is None or limits is None:
         return loss
-    text = f"the source begins at {there.start}, so {front.record_count} record(s) of it would go at the front"
+    kept_count = records_kept_here(log, front.offsets.end, limits.oldest_ms.get(topic))
+    if not limits.refuses(topic, kept_count, has_equal=True):
+        return loss
+    text = f"the source begins at {there.start}, so {kept_count} record(s) that are kept here would go at the front"
     if not limits.is_known:
         loss.reason += "; mirror.max.truncation.records may not be seen, and may make it FAILED instead"
         return loss

@@ -34,6 +34,8 @@ class TruncationLimits:
 
     mirror_limit: int = DEFAULT_MAX_TRUNCATION_RECORDS
     of_topics: dict[str, int] = field(default_factory=dict)
+    oldest_ms: dict[str, int] = field(default_factory=dict)
+    """Of topics that delete by age: what is older is deleted here anyway, and does not count."""
     is_known: bool = True
     """Whether the limits could be seen; the defaults are assumed otherwise."""
 
@@ -50,7 +52,7 @@ class TruncationLimits:
         return limit >= 0 and lost > (limit if has_equal else 0)
 
 
-async def truncation_limits(admin: AdminClient, mirror_name: str, topics: Iterable[str]) -> TruncationLimits:
+async def truncation_limits(admin: AdminClient, mirror_name: str, topics: Iterable[str], now_ms: int) -> TruncationLimits:
     """Returns the destination's present limits; the defaults without permission to see them.
 
     A cluster whose topics have no such config, as one of the KIP's reference implementation, has no
@@ -61,7 +63,11 @@ async def truncation_limits(admin: AdminClient, mirror_name: str, topics: Iterab
         mirror = await _value(admin, ConfigResourceType.MIRROR, mirror_name)
         limits.mirror_limit = DEFAULT_MAX_TRUNCATION_RECORDS if mirror is None else int(mirror)
         for topic in sorted(topics):
-            entry = await _entry(admin, ConfigResourceType.TOPIC, topic)
+            entries = {entry.name: entry for entry in await admin.describe_configs(ConfigResourceType.TOPIC, topic)}
+            entry = entries.get(MIRROR_MAX_TRUNCATION_CONFIG)
+            oldest_ms = _oldest_kept_ms(entries, now_ms)
+            if oldest_ms is not None:
+                limits.oldest_ms[topic] = oldest_ms
             if entry is None:
                 limits.of_topics[topic] = int(WITHOUT_LIMIT)
             elif not entry.is_default and entry.value is not None:
@@ -71,6 +77,14 @@ async def truncation_limits(admin: AdminClient, mirror_name: str, topics: Iterab
             raise
         limits.is_known = False
     return limits
+
+
+def _oldest_kept_ms(configs: Mapping[str, ConfigEntry], now_ms: int) -> int | None:
+    """Returns the timestamp below which a topic's own retention deletes; None if it does not."""
+    policy, retention = configs.get("cleanup.policy"), configs.get("retention.ms")
+    if policy is None or "delete" not in (policy.value or "") or retention is None or not retention.value:
+        return None
+    return now_ms - int(retention.value) if int(retention.value) >= 0 else None
 
 
 async def _entry(admin: AdminClient, kind: ConfigResourceType, name: str) -> ConfigEntry | None:

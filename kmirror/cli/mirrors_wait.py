@@ -157,7 +157,9 @@ def _refuse_what_does_not_move(rows: Iterable[MirrorPartitionDescription], behin
     """
     stuck = [f"{_name(row)} is {row.state}" for row in rows if row.state == FAILED or (row.state == PAUSED and behind.get(_name(row)))]
     if stuck:
-        raise KmirrorError(f"{_names(stuck)}: it will not catch up; resume it, or fail over without --wait")
+        is_paused = all(row.state != FAILED for row in rows)
+        hint = "resume it, or fail over" if is_paused else "FAILED ends only by removing the topic: fail over"
+        raise KmirrorError(f"{_names(stuck)}: it will not catch up; {hint} without --wait (--reverse: with --force)")
 
 
 def _standing(row: MirrorPartitionDescription) -> str:

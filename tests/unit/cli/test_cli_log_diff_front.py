@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -75,3 +76,14 @@ def test_logs_that_begin_at_different_offsets_say_what_was_not_compared(tmp_path
         (folder / f"{start:020d}.log").write_bytes(b"".join(batch(offset, b"a", b"b") for offset in range(start, 10, 2)))
     assert main([str(tmp_path / "A"), str(tmp_path / "B")]) == 0
     assert "; offsets 0 to 3, which only A has, were not compared" in capsys.readouterr().out
+
+
+def test_what_the_mirror_has_no_log_of_was_left_out_without_a_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    MirrorStory(tmp_path, 12).tell()
+    for folder in (tmp_path / "B").glob("*/orders-1"):
+        shutil.rmtree(folder)
+    capsys.readouterr()
+    main([str(tmp_path / "A"), str(tmp_path / "B"), "--mirror", "--no-replicas"])
+    captured = capsys.readouterr()
+    assert "orders-1" not in captured.out
+    assert captured.err == ("kafka-log-diff: not compared: orders-1: B mirrors them, but no log of them was given for B\n")

@@ -87,7 +87,7 @@ def test_more_than_the_limit_at_the_front_makes_it_failed() -> None:
     found = failback(cluster(TEN), new_source(TEN, 12), TruncationLimits(11))
     assert found.dropped_count == 0
     assert found.reason == (
-        "the source begins at 12, so 12 record(s) of it would go at the front: "
+        "the source begins at 12, so 12 record(s) that are kept here would go at the front: "
         "it is FAILED and keeps them, unless --accept-truncation is given"
     )
     assert failback(cluster(TEN), new_source(TEN, 12), TruncationLimits(12)).dropped_count == 12
@@ -182,7 +182,7 @@ def test_no_dry_run_promises_less_than_is_dropped(seed: int) -> None:
 
 def test_the_reference_has_no_limit_to_keep_anything() -> None:
     """Its topics have no mirror.max.truncation.records: what is told to go goes."""
-    limits = run(lambda _: truncation_limits(cluster(TEN), "m", ["t"]))
+    limits = run(lambda _: truncation_limits(cluster(TEN), "m", ["t"], 0))
     assert limits.of("t") == -1
     assert failback(cluster(TEN), new_source(TEN, 12), limits).dropped_count == 12
 
@@ -223,3 +223,18 @@ def test_a_failover_hands_the_log_to_configs_that_keep_less(here: dict[str, str]
 def test_a_partition_that_is_at_the_source_only_is_in_the_list() -> None:
     found = mirrors_dry_run.not_here(TopicPartition("t", 2), SourceEnd(50, 50))
     assert loss_text([found]).startswith("t-2: not known what would be dropped") and loss_rows([found])[0]["notMirrored"] == 50
+
+
+def test_what_own_retention_deletes_anyway_is_dropped_all_the_same() -> None:
+    """The guard does not count it, so the partition follows: it was said to keep everything."""
+    newest = RecordBatch(TEN[2]).max_timestamp
+    limits = TruncationLimits(5, oldest_ms={"t": newest})
+    assert failback(cluster(TEN), new_source(TEN, 12), limits).dropped_count == 0, "8 of 12 are kept here"
+    limits = TruncationLimits(8, oldest_ms={"t": newest})
+    assert failback(cluster(TEN), new_source(TEN, 12), limits).dropped_count == 12
+    configs = {"cleanup.policy": "delete", "retention.ms": "1000", "mirror.max.truncation.records": ""}
+    here = cluster(TEN)
+    here.configs = configs
+    assert run(lambda _: truncation_limits(here, "m", ["t"], 5_000)).oldest_ms == {"t": 4_000}
+    here.configs = configs | {"cleanup.policy": "compact"}
+    assert run(lambda _: truncation_limits(here, "m", ["t"], 5_000)).oldest_ms == {}
