@@ -108,6 +108,11 @@ def same_beginning(log: ComparedLog) -> Inquiry:
     return KEEP
 
 
+def source_begins() -> Inquiry:
+    """Where the source's log begins, as the offset of a verdict that keeps all."""
+    return Verdict(LogAction.KEEP, (yield from _source_start()))
+
+
 def identical_beginning(log: ComparedLog) -> Inquiry:
     """How much of our log is byte for byte the source's, from the source's log start on: the
     verdict is CUT after that, or START_OVER.

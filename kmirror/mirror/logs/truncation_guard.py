@@ -10,6 +10,11 @@ is refused when
   the mirror's. -1 means to do as the KIP says; a topic's -1 counts only while the topic is being
   added.
 
+The front of a log that is added to a mirror is guarded, too, above all that of an old source which
+is failed back to. The new source may have deleted there what the old one still has (a mistaken
+DeleteRecords, shorter retention), and to follow its log start would delete the last copy. Records
+that are older than our own retention are not counted: this cluster deletes them anyway.
+
 Consumers could read everything below the high watermark. A new leader may have an old high
 watermark, or none, until its followers have fetched; then the log end that it was elected with
 counts (`readable_until`).
@@ -17,7 +22,7 @@ counts (`readable_until`).
 The partition becomes FAILED with the reason, and keeps everything. An operator who wants what the
 source has says so: remove, and add with `--accept-truncation`.
 
-Not refused: what retention removes at the source (D3-14); what unclean elections at the source
+Not refused: what retention removes at the source of a topic that is mirrored (D3-14); what unclean elections at the source
 cost, up to that limit (D3-15, S7, S8); the alignment with a last mirror epoch, which an operator
 has ordered by adding the topic (failback, `preparing`); and the first alignment of a topic that was
 never mirrored from that source (S1).
@@ -27,9 +32,11 @@ from __future__ import annotations
 
 from kmirror.mirror.logs.log_questions import LogAction, Loss, Verdict
 from kmirror.replica.partition import Partition
+from kmirror.storage.batch_header import BatchHeader
 from kmirror.storage.unified_log import UnifiedLog
 
 WITHOUT_LIMIT = -1
+NEVER_MS = -1
 WHAT_TO_DO = (
     "remove the topic from the mirror to go on with what is here, or, to have what the source has, add it again then with "
     "kafka-mirrors --add --accept-truncation (--dry-run shows what goes)"
@@ -42,6 +49,32 @@ def records_lost(log: UnifiedLog, verdict: Verdict, *, until: int) -> int:
     """
     start = log.log_start_offset if verdict.action is LogAction.START_OVER else verdict.offset
     return sum(header.record_count for header in log.batch_headers(start) if start <= header.base_offset < until)
+
+
+def records_kept_here(log: UnifiedLog, *, until: int, now_ms: int) -> int:
+    """How many records below `until` our own retention does not delete. This scans headers, so it
+    runs on a worker.
+    """
+    config = log.config
+    is_deleted_by_age = config.delete and config.retention_ms >= 0
+    oldest_ms = now_ms - config.retention_ms if is_deleted_by_age else NEVER_MS
+    headers = log.batch_headers(log.log_start_offset) if until > log.log_start_offset else ()
+    return sum(header.record_count for header in headers if header.base_offset < until and _may_stay(header, oldest_ms))
+
+
+def _may_stay(header: BatchHeader, oldest_ms: int) -> bool:
+    return header.max_timestamp < 0 or header.max_timestamp >= oldest_ms
+
+
+def front_refusal(log_start_offset: int, source_start: int, lost: int, limit: int) -> str | None:
+    """Why a source that begins later is not followed; None if it is."""
+    if lost <= limit:
+        return None
+    return (
+        f"the source's log begins at offset {source_start}, and the local one at {log_start_offset}; following it would remove {lost} "
+        f"records from the front that this cluster's own retention keeps, more than mirror.max.truncation.records={limit}. "
+        f"Everything is kept; {WHAT_TO_DO}"
+    )
 
 
 def readable_until(partition: Partition) -> int:

@@ -31,8 +31,23 @@ from kmirror.mirror.logs.local_log import cut, cut_fully, first_offset_above, su
 from kmirror.mirror.logs.log_alignment import AlignmentPoint, alignment_point
 from kmirror.mirror.logs.log_completeness import has_holes
 from kmirror.mirror.logs.log_questions import Inquiry, LogAction, Verdict
-from kmirror.mirror.logs.log_verifier import complete_or_identical, identical_beginning, same_beginning, verify_before, verify_log
-from kmirror.mirror.logs.truncation_guard import is_guarded, readable_until, records_lost, refusal
+from kmirror.mirror.logs.log_verifier import (
+    complete_or_identical,
+    identical_beginning,
+    same_beginning,
+    source_begins,
+    verify_before,
+    verify_log,
+)
+from kmirror.mirror.logs.truncation_guard import (
+    WITHOUT_LIMIT,
+    front_refusal,
+    is_guarded,
+    readable_until,
+    records_kept_here,
+    records_lost,
+    refusal,
+)
 from kmirror.mirror.mirror_safeguards import MirrorSafeguards
 from kmirror.mirror.mirror_state_machine import MirrorEvent, MirrorGuard
 from kmirror.mirror.partition.led_partition import LedPartition
@@ -125,7 +140,10 @@ class Preparing:
         if is_prepared_again:
             await self._refuse_a_lost_source()
         if safeguards.lme_truncation:
-            await self._cut(await self._alignment_point(last_mirror_epoch, stored_epoch, is_added=not is_prepared_again))
+            point = await self._alignment_point(last_mirror_epoch, stored_epoch, is_added=not is_prepared_again)
+            if not is_prepared_again:
+                await self._refuse_a_lost_front(await self._same_until(point, last_mirror_epoch, stored_epoch))
+            await self._cut(point)
         if led.is_bump_owed and safeguards.bump_after_cut:
             await led.bump(led.partition.leader_epoch)
         await self.wait_for_replicas()
@@ -230,6 +248,33 @@ class Preparing:
             return
         lost = await self._led.run_blocking(lambda: records_lost(log, verdict, until=until))
         reason = refusal(verdict, lost, limit)
+        if reason is not None:
+            raise RejectedError(reason)
+
+    async def _same_until(self, point: AlignmentPoint, last_mirror_epoch: int, stored_epoch: int) -> int:
+        """Up to where our log is the source's by all that is known: what lies behind is given up by
+        adding the topic.
+        """
+        if not point.truncate_fully:
+            return point.offset
+        if last_mirror_epoch == NO_LAST_MIRROR_EPOCH:
+            return await self._mirrored_until(stored_epoch) or 0
+        log = self._led.log
+        above = await self._led.run_blocking(lambda: first_offset_above(log, last_mirror_epoch))
+        return log.log_end_offset if above is None else above
+
+    async def _refuse_a_lost_front(self, until: int) -> None:
+        """RejectedError if the source begins so much later than our log that following it would
+        remove more of what lies before `until` than the guard allows.
+        """
+        log, limit = self._led.log, self._led.max_truncation_records(is_added=True)
+        until = min(until, readable_until(self._led.partition))
+        if not self._safeguards.loss_refused or limit == WITHOUT_LIMIT or log.last_batch() is None or until <= log.log_start_offset:
+            return
+        source_start = (await self._inquire(source_begins())).offset
+        now_ms = self._clock.time_ms()
+        lost = await self._led.run_blocking(lambda: records_kept_here(log, until=min(until, source_start), now_ms=now_ms))
+        reason = front_refusal(log.log_start_offset, source_start, lost, limit)
         if reason is not None:
             raise RejectedError(reason)
 
