@@ -20,6 +20,8 @@ with what the logs hold at that moment (`Replay`).
                   (`sim.acknowledgements`)
     recovery      after a restart a log holds valid batches only, and everything that was synced
     served        a reader gets valid bytes that the log has held
+    front         nothing that the source still has is missing at the front of a mirror, and
+                  retention takes nothing of that (`sim.front_checker`)
     converged     when everything has healed, the destination equals the source, from the source's
                   first batch on
 
@@ -54,6 +56,7 @@ from kmirror.sim.events import (
     Served,
     StateWritten,
 )
+from kmirror.sim.front_checker import FrontChecker
 from kmirror.sim.open_transactions import fixpoint, open_transactions
 from kmirror.sim.replay import Place, Replay
 from kmirror.sim.topic_events import TopicGone
@@ -340,6 +343,7 @@ CHECKERS: dict[str, Callable[[], Rule]] = {
     "acknowledged": Acknowledgements,
     "recovery": lambda: _Each(_recovery),
     "served": _Served,
+    "front": FrontChecker,
     "converged": lambda: _Each(_converged),
 }
 

@@ -55,6 +55,9 @@ of one run; the code of its rule stands last, in brackets (docs/RULES.md).
                              own (C19)
     offset_epochs_hidden     consumers are told no such epoch with an offset, committed or looked up
                              (C19)
+    front_is_the_sources     only the source's log start moves the front of a mirror (FEA3)
+    stopping_is_retried      producers try again what a partition refuses that is about to be
+                             writable (C38)
     reset_in_recovery        a reset empties the producer state in recovery, too (C10)
 
 One rule has no ablation: that a reset also forgets open transactions (C9). It shows only where a
@@ -91,11 +94,12 @@ from kmirror.mirror.sync.share_group_sync import ShareGroupSync
 from kmirror.replica import log_verification
 from kmirror.replica.abstract_fetcher import AbstractFetcher
 from kmirror.replica.client_epochs import ClientEpochs
-from kmirror.replica.partition import Partition
+from kmirror.replica.partition import Partition, ReadOnlyReason
 from kmirror.replica.replica_fetcher import ReplicaFetcher
 from kmirror.server.apis import mirror_guard
 from kmirror.server.apis.write_txn_markers import _Append
 from kmirror.storage import producer_state_update
+from kmirror.storage.log_retention import LogRetention
 from kmirror.storage.log_truncation import LogTruncation
 
 Replacement = tuple[Any, str, Callable[[Any], Any]]
@@ -329,6 +333,10 @@ def _refusals_fail(delay: Any) -> Any:
     return run
 
 
+def _read_only_topic(error: Any) -> Any:
+    return property(lambda reason: Errors.READ_ONLY_TOPIC)
+
+
 def _as_if_stopped(ways: Any) -> Any:
     async def ask(manager: Any, topics: Any) -> Any:
         return dict.fromkeys(await ways(manager, topics), mirror_guard._Way.OWN)
@@ -377,5 +385,7 @@ MIRROR_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "errors_of_one_partition": [(AbstractFetcher, "_on_failure", _of_all)],
     "batch_epochs_hidden": [(ClientEpochs, "records", _as_they_are)],
     "offset_epochs_hidden": [(ClientEpochs, "told", _as_they_are)],
+    "front_is_the_sources": [(LogRetention, "_is_front_of_another", _never)],
+    "stopping_is_retried": [(ReadOnlyReason, "error", _read_only_topic)],
     "reset_in_recovery": [(producer_state_update, "_is_pid_reset", _never)],
 }

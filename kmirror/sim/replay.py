@@ -134,6 +134,11 @@ class Replay:
         """Returns all replicas, including those to which nothing was appended."""
         return [LogKey(host, place[1]) for host in self._assigned.get(place, ())] or self.replicas(place)
 
+    def mirror_name(self, key: LogKey) -> str:
+        """Returns the mirror whose state the partition has; "" if it has none."""
+        found = self._states.get(self.place(key))
+        return found[0] if found is not None else ""
+
     def state(self, key: LogKey) -> State | None:
         found = self._states.get(self.place(key))
         return found[1] if found is not None else None

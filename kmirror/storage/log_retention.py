@@ -91,7 +91,7 @@ class LogRetention:
     def delete_old_segments(self) -> int:
         """Deletes the segments that retention allows to delete; returns their number."""
         config = self._local_log.config
-        if not config.delete or (config.is_mirrored and not self.is_writable_here):
+        if not config.delete or self._is_front_of_another():
             return self._delete_old_segments(start_offset_breached(self._offsets.log_start_offset), "log start offset breach")
         deleted = self._delete_old_segments(start_offset_breached(self._offsets.log_start_offset), "log start offset breach")
         deleted += self._delete_old_segments(
@@ -99,6 +99,10 @@ class LogRetention:
         )
         now_ms = self._local_log.ports.clock.time_ms()
         return deleted + self._delete_old_segments(retention_ms_breached(config, now_ms), "retention time breach")
+
+    def _is_front_of_another(self) -> bool:
+        """Whether only the log start offset may delete."""
+        return self._local_log.config.is_mirrored and not self.is_writable_here
 
     def _delete_old_segments(self, predicate: Predicate | None, reason: str) -> int:
         if predicate is None:

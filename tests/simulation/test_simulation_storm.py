@@ -33,6 +33,7 @@ from kmirror.sim.histories.failover import FAILOVER_HISTORIES
 from kmirror.sim.histories.registry import HISTORIES, run_named
 from kmirror.storage import log_segment_recovery
 from tests.simulation.test_simulation_fleet import ABLATIONS as FLEET_ABLATIONS
+from tests.simulation.test_simulation_fronts import ABLATIONS as FRONT_ABLATIONS
 from tests.simulation.test_simulation_mirrors import ABLATIONS as MIRROR_ABLATIONS
 from tests.simulation.test_simulation_turns import ABLATIONS as TURN_ABLATIONS
 from tests.simulation.test_simulation_world import ABLATIONS as WORLD_ABLATIONS
@@ -117,7 +118,7 @@ def test_every_history_is_tested():
 
 
 def test_every_safeguard_has_an_ablation_that_is_noticed():
-    rows = [*ABLATIONS, *FLEET_ABLATIONS, *MIRROR_ABLATIONS, *WORLD_ABLATIONS, *TURN_ABLATIONS]
+    rows = [*ABLATIONS, *FLEET_ABLATIONS, *FRONT_ABLATIONS, *MIRROR_ABLATIONS, *WORLD_ABLATIONS, *TURN_ABLATIONS]
     taken_out = {name for without, *_ in rows for name in without.split(",")}
     assert taken_out | NOTICED_WITHOUT_SIMULATION == set(safeguard_names()) - set(FLOW_REPLACEMENTS), "those have a test of their own"
 

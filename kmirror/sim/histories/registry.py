@@ -13,6 +13,7 @@ from kmirror.sim.histories.alignment import ALIGNMENT_HISTORIES
 from kmirror.sim.histories.compaction import COMPACTION_HISTORIES
 from kmirror.sim.histories.disks import DISK_HISTORIES
 from kmirror.sim.histories.failover import FAILOVER_HISTORIES
+from kmirror.sim.histories.fronts import FRONT_HISTORIES
 from kmirror.sim.histories.mirror_maker_disasters import MIRROR_MAKER_DISASTERS
 from kmirror.sim.histories.mirror_makers import MIRROR_MAKER_HISTORIES
 from kmirror.sim.histories.replicas import REPLICA_HISTORIES
@@ -29,6 +30,7 @@ HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     "calm": (storm, CALM),
     **ALIGNMENT_HISTORIES,
     **FAILOVER_HISTORIES,
+    **FRONT_HISTORIES,
     **FLEET_HISTORIES,
     **MIRROR_STORMS,
     **REPLICA_HISTORIES,

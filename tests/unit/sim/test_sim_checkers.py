@@ -410,6 +410,22 @@ class TestServed:
         assert rules(mirrored) == {"served"}
 
 
+class TestFront:
+    def test_retention_takes_what_the_source_still_has(self, mirrored):
+        mirrored.remove(B, mirrored.logs[B][0], cause="retention")
+        assert rules(mirrored) == {"front"}
+
+    def test_retention_takes_what_the_source_has_dropped(self, mirrored):
+        mirrored.remove(A, mirrored.logs[A][0], cause="retention")
+        mirrored.remove(B, mirrored.logs[B][0], cause="retention")
+        assert rules(mirrored) == set()
+
+    def test_retention_works_on_a_mirror_that_was_failed_over(self, mirrored):
+        mirrored.fail_over()
+        mirrored.remove(B, mirrored.logs[B][0], cause="retention")
+        assert rules(mirrored) == set()
+
+
 class TestConverged:
     def test_a_batch_is_missing(self, mirrored):
         mirrored.append(A, "a/2")
@@ -419,7 +435,7 @@ class TestConverged:
     def test_the_beginning_is_missing(self, mirrored):
         mirrored.remove(B, mirrored.logs[B][0], cause="retention")
         mirrored.history.add(Converged(mirrored.now(), A, B))
-        assert rules(mirrored) == {"converged"}
+        assert rules(mirrored) == {"converged", "front"}
 
     def test_a_beginning_that_the_source_has_dropped_may_stay(self, mirrored):
         mirrored.remove(A, mirrored.logs[A][0], cause="retention")
