@@ -460,3 +460,20 @@ async def test_resources_that_are_named_twice_are_refused_and_the_others_forward
     answers = [(each.resource_name, each.error_code, each.error_message or "") for each in response.responses]
     twice = ("a", Errors.INVALID_REQUEST, "Each resource must appear at most once.")
     assert answers == [("b", Errors.NONE, ""), twice, twice]
+
+
+async def test_named_configs_come_in_kafkas_order_not_in_ours(tmp_path: Path) -> None:
+    """As Kafka 4.3 answered, whatever order they were asked in."""
+    world = BrokerWorld(str(tmp_path))
+    world.create_topic("t")
+
+    async def names(resource_type: int, name: str, keys: list[str]) -> list[str]:
+        resource = describe_configs.DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=keys)
+        request = describe_configs.DescribeConfigsRequest(resources=[resource])
+        response = await exchange(world, ApiKeys.DESCRIBE_CONFIGS, 4, request)
+        return [config.name for config in response.results[0].configs]
+
+    of_topic = ["min.insync.replicas", "cleanup.policy", "segment.bytes", "retention.ms", "retention.bytes"]
+    assert await names(2, "t", sorted(of_topic)) == of_topic
+    of_broker = ["log.cleaner.threads", "node.id", "log.dirs", "num.io.threads", "log.retention.ms", "listeners"]
+    assert await names(4, str(world.apis.config.node_id), sorted(of_broker)) == of_broker
