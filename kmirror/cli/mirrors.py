@@ -167,7 +167,7 @@ def _run(given: list[str]) -> int:
             return 0
         action = parser.check(options)
     except UsageError as error:
-        print(f"{error}{parser.nearest(given)} (kafka-mirrors --help lists the options)", file=sys.stderr)
+        print(f"{error}{parser.nearest(given)}", file=sys.stderr)  # the reference's line, and no help below it
         return 1
     if action == "from-mm2":
         from kmirror.cli.mirrors_from_mm2 import run_from_mm2
