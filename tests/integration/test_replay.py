@@ -127,7 +127,7 @@ def test_consumers_see_what_was_recorded(
     assert replay(recording, cluster, f"level{level}-", "--speed", "max") == 0
     out, err = capsys.readouterr()
     assert f"created topic level{level}-plain with 2 partitions, message.timestamp.type=CreateTime, retention.ms=-1" in err
-    assert "replayed 413 records" in out and "transactions: 8 committed, 5 aborted, 1 of them open where the recording ends" in out
+    assert "replayed 413 records" in out and "recorded one wrote to: 8 committed, 5 aborted, 1 of them open where the recording ends" in out
     same(source, cluster, f"level{level}-")
 
 
