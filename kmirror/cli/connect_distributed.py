@@ -26,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
         "MirrorHeartbeatConnector, MirrorSinkConnector.",
         epilog=(
             "Connectors are made, changed and watched over Connect's REST interface (listeners, default http://:8083). Workers with the same "
-            "group.id and storage topics share the work; key.converter and value.converter must be ByteArrayConverter. Transforms and "
+            "group.id and storage topics share the work; connectors run with ByteArrayConverter, their own or the worker's. Transforms and "
             f"predicates are Kafka's own; other connectors and sinks are not built. Metrics are served where {HTTP_LISTENER_CONFIG}=host:port says. SIGTERM or Ctrl-C end it once what "
             "is on its way is written and its offsets are stored; a second signal ends it at once."
         ),

@@ -23,6 +23,7 @@ from kmirror.common.errors import ConfigError
 from kmirror.metadata.mirror_names import topic_name_problem
 from kmirror.metadata.resource_configs import MIRROR_CONFIGS
 from kmirror.mirrormaker.connector_config import with_prefix
+from kmirror.mirrormaker.file_warnings import comment_warnings
 from kmirror.mirrormaker.flows import enabled_flows
 from kmirror.mirrormaker.property_names import words
 from kmirror.network.config_providers import has_references
@@ -107,6 +108,7 @@ def _convert_flow(source: str, target: str, flow: dict[str, str], settings: Mapp
     _convert_policy(converted, flow, used)
     _list_the_rest(converted, flow, settings, used)
     _point_at_expressions(converted)
+    converted.notes += comment_warnings({name: value for name, value in flow.items() if name in used})
     return converted
 
 

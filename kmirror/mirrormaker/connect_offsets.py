@@ -34,7 +34,7 @@ from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord
 from kmirror.common.java_order import hash_map_order
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
-from kmirror.mirrormaker.internal_topics import InternalTopicReader
+from kmirror.mirrormaker.internal_topics import APPEARS_MS, InternalTopicReader
 from kmirror.runtime.api import Runtime
 
 OFFSET_KEY: Final = "offset"
@@ -169,7 +169,7 @@ class OffsetStorage:
     def __init__(self, runtime: Runtime, topic: str, *, consumer: Mapping[str, str], producer: Mapping[str, str]) -> None:
         self._topic = topic
         self._stored = StoredOffsets()
-        self._reader = InternalTopicReader(runtime, consumer, topic, self._stored.handle_record)
+        self._reader = InternalTopicReader(runtime, consumer, topic, self._stored.handle_record, appears_ms=APPEARS_MS)
         self._producer = KafkaProducer(runtime, {"linger.ms": "0", **producer})
         self._started = False
         self._reading = asyncio.Lock()

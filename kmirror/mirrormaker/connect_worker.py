@@ -7,13 +7,15 @@ write to the worker's own cluster, `bootstrap.servers`, the sink to its target.
 
     bootstrap.servers, group.id                                     required
     config.storage.topic, offset.storage.topic, status.storage.topic      required
-    key.converter, value.converter                                  required: ByteArrayConverter
+    key.converter, value.converter                                  required: of connectors without their own
     listeners, rest.advertised.*, ...                               `rest.rest_config`
     exactly.once.source.support, session.timeout.ms, ...            as for `connect-mirror-maker`
     security.protocol, sasl.*, ssl.*, client.id                     the worker's own clients
     producer.*, consumer.*, admin.*                                 clients of connectors
 
-Keys and values are bytes already, so no other converter can be had.
+Keys and values are bytes already, so a connector runs with ByteArrayConverter only, its own or the
+worker's. Connectors of MirrorMaker mostly name it themselves, because Apache's sample file and many
+images have JsonConverter for the worker: such a file is well.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from kmirror.common.health import Health
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.mirrormaker.client_configs import CLIENT_CONFIG_NAMES
 from kmirror.mirrormaker.connector_validation import ConfigInfos, require_valid, validate
+from kmirror.mirrormaker.herder.connector_plan import ConnectorPlan
 from kmirror.mirrormaker.herder.distributed_herder import DistributedHerder
 from kmirror.mirrormaker.herder.leader_requests import LeaderRequests
 from kmirror.mirrormaker.herder.worker_setup import Peers
@@ -45,10 +48,9 @@ REQUIRED: Final = (
     "key.converter",
     "value.converter",
 )
-CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
-BYTES: Final = "ByteArrayConverter"
-HEADERS: Final = ("SimpleHeaderConverter", BYTES)
+CONVERTERS: Final = ("key.converter", "value.converter")
 """Headers are copied as they are, whatever the worker says of them."""
+BYTES: Final = "ByteArrayConverter"
 
 
 class ConnectClientsConfig(WorkerConfig):
@@ -73,14 +75,20 @@ class ConnectWorkerConfig(ConnectClientsConfig):
         for name in REQUIRED:
             if not props.get(name, "").strip():
                 raise ConfigError(f'Missing required configuration "{name}" which has no default value.')
-        for name in CONVERTERS:
-            given = props.get(name, BYTES)
-            if given.strip().rpartition(".")[2] not in (HEADERS if name == "header.converter" else (BYTES,)):
-                raise ConfigError(
-                    f"Invalid value {given} for configuration {name}: kmirror's connectors copy bytes; "
-                    "use org.apache.kafka.connect.converters.ByteArrayConverter"
-                )
         super().__init__(props)
+        self.converters = {name: props[name] for name in CONVERTERS}
+        """Of connectors that name none."""
+
+    def require_bytes(self, connector: Mapping[str, str]) -> None:
+        """ConfigError for a connector whose keys or values would not be copied as they are."""
+        for name in CONVERTERS:
+            given = connector.get(name, "").strip() or self.converters[name].strip()
+            if given.rpartition(".")[2] != BYTES:
+                whose = "" if connector.get(name, "").strip() else ", the worker's,"
+                raise ConfigError(
+                    f"Invalid value {given}{whose} for configuration {name}: kmirror's connectors copy bytes; give the connector "
+                    "org.apache.kafka.connect.converters.ByteArrayConverter"
+                )
 
 
 class ConnectWorker:
@@ -88,7 +96,7 @@ class ConnectWorker:
 
     def __init__(self, runtime: Runtime, props: Mapping[str, str], *, transform: Transform = dict) -> None:
         resolved = transform(props)
-        config = ConnectWorkerConfig(resolved)
+        self._config = config = ConnectWorkerConfig(resolved)
         self.metrics = MetricsRegistry(runtime.clock)
         self._transform = transform
         self._rest = ConnectRest(runtime, resolved)
@@ -99,7 +107,7 @@ class ConnectWorker:
             name,
             config,
             [],
-            self._plans.plan,
+            self._plan,
             validate=lambda given: require_valid(self._checked(given)),
             tracks_topics=self._rest.config.tracks_topics,
             on_logger_level=self._rest.loggers.set_level,
@@ -129,4 +137,9 @@ class ConnectWorker:
         return self.herder.readiness()
 
     def _checked(self, config: Mapping[str, str | None]) -> ConfigInfos:
-        return validate(config, self._transform, self._plans.plan)
+        return validate(config, self._transform, self._plans.plan, self._config.converters)
+
+    def _plan(self, properties: Mapping[str, str]) -> ConnectorPlan:
+        """Of a connector that stands in the topic of configs, whoever wrote it there."""
+        self._config.require_bytes(self._transform(properties))
+        return self._plans.plan(properties)

@@ -106,6 +106,8 @@ class MirrorMaker:
             if not self.config.cluster_props(alias).get("bootstrap.servers", "").strip():
                 raise ConfigError(f'Missing required configuration "{alias}.bootstrap.servers" which has no default value.')
         self.flows = [Flow(runtime, self.config, flow, transform, self.metrics) for flow in flows]
+        for warning in self.config.warnings():
+            _log.warning("%s", warning)
         for warning in echo_warnings(list(_keeping_flows(self.config, transform))):
             _log.warning("%s", warning)
 

@@ -24,6 +24,8 @@ from kmirror.runtime.api import Runtime
 
 POLL_MS: Final = 1_000
 LOOK_AFTER_MS: Final = 60_000
+APPEARS_MS: Final = 15_000
+APPEARS_POLL_MS: Final = 200
 COMPACT: Final = {"cleanup.policy": "compact"}
 _MAY_EXIST: Final = (
     Errors.UNSUPPORTED_VERSION,
@@ -89,9 +91,16 @@ class KeptTopic:
         self._said: str | None = None
 
     async def make(self) -> None:
-        """Raises what `create_compacted_topic` does."""
-        if not await self._create():
-            await self._tell_if_it_forgets()
+        """A cluster that refuses for good is told, and keeps nothing from being copied (as in Kafka, where it is
+        an error in the log): the job tries again. Raises what helps to try at once.
+        """
+        try:
+            if not await self._create():
+                await self._tell_if_it_forgets()
+        except ApiException as error:
+            if error.error.retriable:
+                raise
+            _log.error("Topic %s cannot be made, so there are no %s until it can: %s", self._name, self._keeps, error)
 
     async def _create(self) -> bool:
         return await create_compacted_topic(self._admin, self._name, partitions=1, replication_factor=self._replication_factor)
@@ -121,8 +130,18 @@ class InternalTopicReader:
     """
 
     def __init__(
-        self, runtime: Runtime, props: Mapping[str, str], topic: str, handle: HandleRecord, *, awaits_transactions: bool = True
+        self,
+        runtime: Runtime,
+        props: Mapping[str, str],
+        topic: str,
+        handle: HandleRecord,
+        *,
+        awaits_transactions: bool = True,
+        appears_ms: int = 0,
     ) -> None:
+        """The topic may be so new that not all brokers know it: `start` asks for so long."""
+        self._runtime = runtime
+        self._appears_ms = appears_ms
         self._topic = topic
         self._handle = handle
         fixed = {"auto.offset.reset": "earliest", "enable.auto.commit": "false", "allow.auto.create.topics": "false"}
@@ -143,8 +162,11 @@ class InternalTopicReader:
 
         UNKNOWN_TOPIC_OR_PARTITION when the topic does not exist.
         """
-        found = await self._consumer.partitions_for(self._topic)
-        if not found:
+        deadline_ms = self._runtime.clock.monotonic_ms() + self._appears_ms
+        while not (found := await self._consumer.partitions_for(self._topic)):
+            if self._runtime.clock.monotonic_ms() < deadline_ms:
+                await self._runtime.sleep_ms(APPEARS_POLL_MS)
+                continue
             raise ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {self._topic} does not exist")
         self._partitions = [TopicPartition(self._topic, number) for number in range(len(found))]
         self._consumer.assign(self._partitions)

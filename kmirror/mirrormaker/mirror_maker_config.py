@@ -38,6 +38,7 @@ from kmirror.common.errors import ConfigError
 from kmirror.mirrormaker.client_configs import CLIENT_CONFIG_NAMES, define_security, shown
 from kmirror.mirrormaker.connector_config import CLIENT_KINDS, CONNECTORS, KAFKA_4, PACKAGE, connector_config_def, with_prefix
 from kmirror.mirrormaker.cycles import SourceAndTarget
+from kmirror.mirrormaker.file_warnings import file_warnings
 from kmirror.mirrormaker.property_names import current_names
 from kmirror.mirrormaker.rest.rest_config import define_internal
 from kmirror.mirrormaker.source_task_config import RECREATED_POLICY_CONFIG
@@ -189,6 +190,10 @@ class MirrorMakerConfig(AbstractConfig):
         if self.is_sink(flow):
             own.pop(CONNECTOR_CLASS_CONFIG)  # of one connector, not of all three
         return {"enabled": "false"} | defaults | props | own
+
+    def warnings(self) -> list[str]:
+        """Returns what the file says that means nothing, or something else than it seems to."""
+        return file_warnings(self.raw, self.clusters, self._connector_names())
 
     def _connector_names(self) -> frozenset[str]:
         rows = [connector_config_def(config.connector, self.profile) for config in CONNECTORS.values()]

@@ -22,6 +22,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.acl_sync import ANY_TOPIC_ACL, NO_AUTHORIZER, is_without_authorizer, target_acls
 from kmirror.mirrormaker.config_sync import config_changes, new_topic_configs, topics_to_configure
 from kmirror.mirrormaker.connector_config import MirrorSourceConfig
+from kmirror.mirrormaker.file_warnings import unmatched_entries
 from kmirror.mirrormaker.internal_topics import KeptTopic
 from kmirror.mirrormaker.scheduler import Job, Step
 from kmirror.mirrormaker.task_configs import offset_syncs_side, source_task_properties
@@ -55,6 +56,7 @@ class MirrorSourceConnector:
         self._known_source: dict[str, int] = {}
         self._known_target: dict[str, int] = {}
         self._told_no_authorizer = False
+        self._told_unmatched: list[str] = []
         self._syncs_topic = self._own_topic() if config.get_bool("emit.offset-syncs.enabled") else None
 
     def close(self) -> None:
@@ -99,7 +101,21 @@ class MirrorSourceConnector:
         return KeptTopic(admin, self.config.offset_syncs_topic(), factor, "offset syncs")
 
     async def _find_source(self) -> dict[str, int]:
-        return await _partition_counts(self._source, source_topics(self._topics, await self._source.list_topics(include_internal=True)))
+        names = await self._source.list_topics(include_internal=True)
+        self._tell_unmatched(list(names))
+        return await _partition_counts(self._source, source_topics(self._topics, names))
+
+    def _tell_unmatched(self, names: list[str]) -> None:
+        """The log says it once, and again after a change."""
+        unmatched = unmatched_entries(self.config.get_list("topics"), names)
+        if unmatched and unmatched != self._told_unmatched:
+            _log.warning(
+                "[%s] No topic of %s has the name, or matches the expression: %s (topics)",
+                self.config.entity_label,
+                self.config.flow.source,
+                ", ".join(unmatched),
+            )
+        self._told_unmatched = unmatched
 
     async def _find_target(self) -> dict[str, int]:
         return await _partition_counts(self._target, target_topics(self._topics, await self._target.list_topics(include_internal=True)))

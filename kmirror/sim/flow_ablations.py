@@ -12,6 +12,7 @@ time of one run; the code of its rule stands last, in brackets (docs/RULES.md).
     first_of_logs_kept       the pair of offsets with which a log of the target begins is not replaced while it waits (OS2)
     syncs_after_commit       an offset sync names records of committed transactions only
     cycles_seen              a topic is not copied to a cluster that it came from (CY1)
+    losses_counted           what a task loses of its source is counted (`source_ledger`)
     flush_before_commit      the legacy MirrorMaker flushes its producer before it commits
 """
 
@@ -28,6 +29,7 @@ from kmirror.mirrormaker.internal_topics import InternalTopicReader
 from kmirror.mirrormaker.legacy.consumer_wrapper import ConsumerWrapper
 from kmirror.mirrormaker.offset_sync_store import OffsetSyncStore
 from kmirror.mirrormaker.offset_syncs import PartitionState
+from kmirror.mirrormaker.source_ledger import SourceLedger
 from kmirror.mirrormaker.submitted_records import SubmittedRecords
 from kmirror.mirrormaker.task_transactions import TaskTransactions
 from kmirror.sim.mirror_ablations import Replacement
@@ -108,6 +110,13 @@ def _unseen(is_cycle: Any) -> Any:
     return lambda policy, target, topic: False
 
 
+def _unnoticed(look: Any) -> Any:
+    def run(self: SourceLedger, *facts: Any) -> None:
+        look(self, *facts)
+
+    return run
+
+
 def _without_flush(flush_and_commit: Any) -> Any:
     async def run(self: ConsumerWrapper) -> None:
         await self.commit_offsets()
@@ -126,5 +135,6 @@ FLOW_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "first_of_logs_kept": [(PartitionState, "update", _never_the_first)],
     "syncs_after_commit": [(TaskTransactions, "acknowledged", _before_commit)],
     "cycles_seen": [(cycles, "is_cycle", _unseen)],
+    "losses_counted": [(SourceLedger, "look", _unnoticed)],
     "flush_before_commit": [(ConsumerWrapper, "flush_and_commit", _without_flush)],
 }

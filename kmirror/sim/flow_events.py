@@ -45,6 +45,17 @@ class FlowRead(Event):
 
 
 @dataclass(slots=True)
+class LossesTold(Event):
+    """Of a partition of the source at the end: `missing` of its records are not at the target, `told` were
+    counted as lost.
+    """
+
+    partition: TopicPartition
+    missing: int
+    told: int
+
+
+@dataclass(slots=True)
 class TopicsSeen(Event):
     """The topics of a cluster at the end."""
 

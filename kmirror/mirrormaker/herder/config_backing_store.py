@@ -31,7 +31,7 @@ from kmirror.mirrormaker.herder.cluster_config_state import (
 )
 from kmirror.mirrormaker.herder.herder import RestartRequest, TargetState
 from kmirror.mirrormaker.herder.session_keys import SessionKey
-from kmirror.mirrormaker.internal_topics import POLL_MS, InternalTopicReader
+from kmirror.mirrormaker.internal_topics import APPEARS_MS, POLL_MS, InternalTopicReader
 from kmirror.runtime.api import Runtime
 
 LEADERS_ID_PREFIX: Final = "connect-cluster-"
@@ -49,7 +49,9 @@ class ConfigBackingStore:
         self.state = ClusterConfigState()
         self._runtime = runtime
         self._topic = topic
-        self._reader = InternalTopicReader(runtime, consumer, topic, self.state.handle_record, awaits_transactions=False)
+        self._reader = InternalTopicReader(
+            runtime, consumer, topic, self.state.handle_record, awaits_transactions=False, appears_ms=APPEARS_MS
+        )
         self._producer_props = {"linger.ms": "0", **producer}
         self._transactional_id = transactional_id
         self._producer: KafkaProducer | None = None

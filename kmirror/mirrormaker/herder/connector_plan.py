@@ -89,3 +89,19 @@ class ConnectorPlans:
             return self.plan(connector).needs_tasks
         except ConfigError:
             return False
+
+
+def file_differences(worker: str, of_file: Mapping[str, ConnectorPlan], stored: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Returns a line for each connector that this worker's file configures otherwise than its group. Values are
+    not shown: they may be secrets.
+    """
+    found = []
+    for name, plan in of_file.items():
+        others = stored.get(name)
+        if others is not None and others != plan.properties:
+            names = sorted(one for one in {*others, *plan.properties} if others.get(one) != plan.properties.get(one))
+            found.append(
+                f"[{worker}] The file of this process differs from what its group runs of {name}, in {', '.join(names)}: what the leader's "
+                "file says counts. Give all processes of a flow the same file"
+            )
+    return found

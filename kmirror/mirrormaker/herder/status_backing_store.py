@@ -23,7 +23,7 @@ from kmirror.common.errors import KmirrorError
 from kmirror.mirrormaker.connect_offsets import parse_json
 from kmirror.mirrormaker.herder.connect_protocol import ConnectorTaskId, is_task_number
 from kmirror.mirrormaker.herder.herder import WorkerStatus
-from kmirror.mirrormaker.internal_topics import InternalTopicReader
+from kmirror.mirrormaker.internal_topics import APPEARS_MS, InternalTopicReader
 from kmirror.mirrormaker.kept_running import State
 from kmirror.runtime.api import Runtime
 
@@ -146,7 +146,9 @@ class StatusBackingStore:
         """Reads the topic, which must exist, to its end."""
         async with self._reading:
             if self._reader is None:
-                reader = InternalTopicReader(self._runtime, self._consumer_props, self._topic, self.stored.handle_record)
+                reader = InternalTopicReader(
+                    self._runtime, self._consumer_props, self._topic, self.stored.handle_record, appears_ms=APPEARS_MS
+                )
                 try:
                     await reader.start()
                 except BaseException:

@@ -56,7 +56,7 @@ from kmirror.mirrormaker.herder.connect_protocol import (
     serialize_metadata,
 )
 from kmirror.mirrormaker.herder.connector_life import run_connector
-from kmirror.mirrormaker.herder.connector_plan import ConnectorPlans, TaskContext
+from kmirror.mirrormaker.herder.connector_plan import ConnectorPlans, TaskContext, file_differences
 from kmirror.mirrormaker.herder.former_tasks import FormerTasks
 from kmirror.mirrormaker.herder.herder import TargetState
 from kmirror.mirrormaker.herder.leader_assignor import GroupRound, LeaderAssignor, held_after
@@ -109,6 +109,7 @@ class Worker:
         """Whether the group has given it work since it last lost its place."""
         self._is_alone = False
         self._group_id = worker.group_id
+        self._told_differences: list[str] = []
         self._session = SessionKeeper(runtime, name, setup.group.session, self.configs)
         self._leader = WayToLeader(runtime, name, worker.group_id, setup.peers, self.configs, self._session.sign)
 
@@ -220,6 +221,8 @@ class Worker:
             "[%s] Joined group at generation %d: %d connectors, %d tasks%s",
             self._name, generation, len(held.connectors), len(held.tasks), ", leads" if leads else "",
         )  # fmt: skip
+        if not leads:
+            self._tell_differences()
         async with self._changing:
             if is_cooperative:
                 await self._work.stop_changed(self.configs.state, self._take_recommitted())
@@ -282,7 +285,17 @@ class Worker:
         """The leader's file says what the connectors are (Apache's `configureConnectors`)."""
         for name, plan in self.plans.of_file.items():
             if self.configs.state.connectors.get(name) != plan.properties:
+                if not self._is_alone:
+                    self._tell_differences()
                 await self.configs.put_connector_config(name, plan.properties)
+
+    def _tell_differences(self) -> None:
+        """A worker whose file says something else than the group runs: the leader's file counts."""
+        told = file_differences(self._name, self.plans.of_file, self.configs.state.connectors)
+        for line in told:
+            if line not in self._told_differences:
+                _log.warning("%s", line)
+        self._told_differences = told
 
     async def write_tasks(self, connector: str, tasks: Sequence[Mapping[str, str]]) -> None:
         """Writes what a connector's tasks are, if that is news; the group is then assigned anew. A stopped

@@ -19,6 +19,7 @@ from urllib.parse import parse_qs, urljoin
 
 from kmirror.common.errors import ConfigError
 from kmirror.mirrormaker.rest.cross_origin import CrossOrigin
+from kmirror.mirrormaker.rest.malformed_requests import clients_mistakes, http_log, tell
 from kmirror.mirrormaker.rest.rest_client import require_aiohttp
 from kmirror.mirrormaker.rest.rest_config import HTTPS, Listener, RestServerConfig
 from kmirror.mirrormaker.rest.rest_messages import NOTHING, SERVICE_UNAVAILABLE, RestRequest, RestResponse, error_response
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 MAX_BODY_BYTES: Final = 64 << 20
+BAD_REQUEST: Final = 400
 TOO_LARGE: Final = 413
 STOP_S: Final = 5.0
 SERVER: Final = "kmirror"
@@ -107,7 +109,7 @@ class RestServer:
             context = None
             if listener.scheme == HTTPS:
                 context = self.config.server_context(self._runtime.files, self._runtime.clock, is_admin=is_admin)
-            runner = web.ServerRunner(web.Server(handle, access_log=None), shutdown_timeout=STOP_S)
+            runner = web.ServerRunner(web.Server(handle, access_log=None, logger=http_log), shutdown_timeout=STOP_S)
             self._runners.append(runner)
             await runner.setup()
             everywhere = None if listener.port else "0.0.0.0"  # a port that is chosen would be another one for IPv6
@@ -116,7 +118,11 @@ class RestServer:
             self._ports.append((listener, int(runner.addresses[0][1])))
 
     async def _handle(self, request: web.BaseRequest, *, is_admin: bool) -> web.StreamResponse:
-        parsed = await _read(request)
+        try:
+            parsed = await _read(request)
+        except clients_mistakes() as error:
+            tell(request.remote, error)
+            return _encoded(RestRequest(request.method, "/"), error_response(BAD_REQUEST, "HTTP 400 Bad Request"), [("Server", SERVER)])
         router = self._admin_router if is_admin else self._router
         if len(parsed.body) > MAX_BODY_BYTES:
             answer = error_response(TOO_LARGE, "HTTP 413 Request Entity Too Large")

@@ -186,11 +186,22 @@ async def end_legacy(stage: FlowStage, world: LegacyWorld) -> None:
     stage.history.add(FlowRead(stage.world.loop.now_us, SOURCE, TARGET, world.committed, exactly_once=False, copied=copied))
 
 
-async def open_flows(stage: FlowStage, world: FlowWorld, partitions: int) -> list[WorkerProcess]:
-    """Opens the stage; returns the workers, and one to spare, which do not run yet."""
+async def open_flows(
+    stage: FlowStage, world: FlowWorld, partitions: int, *, lives: list[MirrorMaker2] | None = None
+) -> list[WorkerProcess]:
+    """Opens the stage; returns the workers, and one to spare, which do not run yet. Their lives are added to
+    `lives`.
+    """
+
+    def begin(runtime: SimRuntime) -> MirrorMaker2:
+        life = MirrorMaker2(runtime, properties, world.workers_settings())
+        if lives is not None:
+            lives.append(life)
+        return life
+
     properties = world.properties(lambda cluster: servers_of(stage.fleets[cluster].bootstrap))
     names = [f"mm{number}" for number in range(1, world.workers + 2)]
-    workers = [stage.add_worker(name, lambda runtime: MirrorMaker2(runtime, properties, world.workers_settings())) for name in names]
+    workers = [stage.add_worker(name, begin) for name in names]
     await stage.open(partitions, [source for source, _ in world.flows()])
     return workers
 

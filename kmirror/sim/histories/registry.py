@@ -15,6 +15,7 @@ from kmirror.sim.histories.disks import DISK_HISTORIES
 from kmirror.sim.histories.failover import FAILOVER_HISTORIES
 from kmirror.sim.histories.fronts import FRONT_HISTORIES
 from kmirror.sim.histories.mirror_maker_disasters import MIRROR_MAKER_DISASTERS
+from kmirror.sim.histories.mirror_maker_sources import MIRROR_MAKER_SOURCES
 from kmirror.sim.histories.mirror_makers import MIRROR_MAKER_HISTORIES
 from kmirror.sim.histories.replicas import REPLICA_HISTORIES
 from kmirror.sim.histories.sources import SOURCE_HISTORIES
@@ -42,6 +43,7 @@ HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     **COMPACTION_HISTORIES,
     **MIRROR_MAKER_HISTORIES,
     **MIRROR_MAKER_DISASTERS,
+    **MIRROR_MAKER_SOURCES,
 }
 _STORM_SUMMARY = {
     "storm": "Two clusters, a mirror, failover and failback, with faults of all kinds in between.",

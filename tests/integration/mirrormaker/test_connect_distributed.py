@@ -161,6 +161,18 @@ def test_a_killed_worker_is_replaced_and_configs_are_changed(tmp_path: Path) -> 
         assert "Traceback" not in other.log + third.log
 
 
+def test_a_worker_with_apaches_sample_converters_runs_connectors_that_name_their_own(tmp_path: Path) -> None:
+    json = "org.apache.kafka.connect.json.JsonConverter"
+    with connect(tmp_path, {"key.converter": json, "value.converter": json, "header.converter": json}) as made:
+        worker = made.start()
+        status, refused = worker.ask("PUT", "connectors/bare/config", made.config(SOURCE, topics="t"))
+        assert status == 400 and "key.converter of the worker is" in refused["message"], refused
+        own = {f"{part}_converter": "org.apache.kafka.connect.converters.ByteArrayConverter" for part in ("key", "value")}
+        worker.told("PUT", "connectors/mirror/config", made.config(SOURCE, topics="t", **own))
+        made.copy_more(worker, "it copies")
+        assert worker.stop() == 0, worker.log[-3000:]
+
+
 def test_what_cannot_run_is_refused(tmp_path: Path) -> None:
     with connect(tmp_path) as made:
         worker = made.start()

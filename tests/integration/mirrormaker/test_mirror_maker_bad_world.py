@@ -36,6 +36,7 @@ from kmirror.mirrormaker import kept_running, source_watch
 from kmirror.mirrormaker.driver import MirrorMaker
 
 ONE_WAY = {"B->A.enabled": "false"}
+NO_AUTO = {"auto.create.topics.enable": "false"}
 OPEN = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:broker;User:admin",
@@ -111,6 +112,25 @@ async def test_a_flow_whose_topics_are_not_there_is_not_ready() -> None:
             await until_it_says("the reason is told", lambda: tells(maker, "MirrorSourceConnector", "no tasks"))
             await asyncio.to_thread(make_topics, both.a, {"not-there": 1})
             await until_it_says("no reason is left", lambda: not maker.reasons())
+
+
+async def test_records_are_copied_though_the_topic_of_offset_syncs_cannot_be_made(caplog: pytest.LogCaptureFixture) -> None:
+    """One broker, and offset-syncs.topic.replication.factor 3, its default."""
+    factors = {f"{name}.topic.replication.factor": "3" for name in ("offset-syncs", "checkpoints", "heartbeats")}
+    with clusters({**ONE_WAY, **factors}, source=NO_AUTO, target=NO_AUTO) as both, caplog.at_level(logging.WARNING):
+        make_topics(both.a, {"t": 1})
+        produce(both.a, "t", 50)
+        async with both.mirrored():
+            await until_copied(both.a, "t", both.b, "A.t")
+        assert "Topic mm2-offset-syncs.B.internal cannot be made, so there are no offset syncs" in caplog.text
+
+
+async def test_a_healthy_first_start_logs_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    with clusters(ONE_WAY, source=NO_AUTO, target=NO_AUTO) as both, caplog.at_level(logging.WARNING):
+        make_topics(both.a, {"t": 1})
+        async with both.mirrored() as maker:
+            await until_it_says("no reason is left", lambda: len(maker.statuses()) >= 3 and not maker.reasons())
+        assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 async def test_a_wrong_password_is_told_and_a_right_one_copies() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from support.mirrormaker.connect_workers import Answer, ask
+from support.waiting import REACHED_S
 
 from kmirror.common.errors import ConfigError
 from kmirror.embedded_security import Security
@@ -221,3 +222,33 @@ def test_without_aiohttp_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch
 
 async def _make_server(runtime: AsyncioRuntime) -> None:
     RestServer(RestServerConfig({}), runtime)
+
+
+MALFORMED = {
+    "another protocol": b"GET /told HTTX/1.1\r\n\r\n",
+    "a header without a colon": b"GET /told HTTP/1.1\r\nHost: a\r\nnonsense\r\n\r\n",
+    "a length that is no number": b"PUT /told HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n",
+    "two lengths": b"PUT /told HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+    "a chunk without a size": b"PUT /told HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n\r\n",
+    "a body that is no gzip": b"PUT /told HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd",
+    "a path that is none": b"GET http://[ HTTP/1.1\r\nHost: a\r\n\r\n",
+    "a long line": b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
+    "a zero byte": b"GET /told HTTP/1.1\r\nHost: a\r\nX: \x00\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("sent", MALFORMED.values(), ids=MALFORMED)
+def test_malformed_http_is_one_line_and_no_traceback(sent: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    def raw(port: int) -> bytes:
+        with socket.create_connection(("127.0.0.1", port), REACHED_S) as client:
+            client.sendall(sent)
+            return client.recv(65_536)
+
+    async def use(server: RestServer, _: RestClient) -> None:
+        received = await asyncio.to_thread(raw, server.port_of(server.config.listeners[0]))
+        assert received.startswith((b"HTTP/1.1 4", b"HTTP/1.0 4")) and b"Traceback" not in received, received[:200]
+        assert (await answer(server, "GET", "/told")).status == 201, "others are served"
+
+    serving({}, use)
+    lines = [record for record in caplog.records if record.name.startswith(("aiohttp", "kmirror.mirrormaker.rest.http"))]
+    assert len(lines) <= 1 and all(record.exc_info is None and "\n" not in record.getMessage() for record in lines), lines

@@ -1,0 +1,97 @@
+"""What a driver's file says that means nothing, or something else than it seems to. Pure.
+
+Apache's program takes all of this without a word, and so does ours, but it says it:
+
+    topics = a, b  # both        `#` begins a comment only at the beginning of a line
+    A->B.enabled = true␣         a blank behind it switches the flow off (DG5)
+    A->C.topics = a              there is no cluster C
+    A->B.ssl.protocol = TLSv1.3  no client reads it there (DG7)
+    A->B.offset.flush.interval.ms = 1    a worker's setting: it stands with the worker's cluster
+    consumer.fetch.min.bytes = 1         at the top level: clients read it behind an alias or a flow
+
+What is not looked at: whether a value is a good one, and names behind an alias (`A.x`), which may be
+meant for a plugin.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from kmirror.mirrormaker.client_configs import CLIENT_CONFIG_NAMES
+from kmirror.mirrormaker.connector_config import CLIENT_KINDS
+from kmirror.mirrormaker.property_names import flow_prefix
+
+COMMENT: Final = re.compile(r"(?:^|[\s,])#")
+OF_A_FLOW: Final = re.compile(
+    r"(?:source|target)\.(?:cluster|consumer|producer|admin)\..+|(?:consumer|producer|admin)\..+|(?:transforms|predicates)(?:\..+)?"
+    r"|(?:topic\.creation|errors|replication\.policy|offset-syncs|kmirror|config\.providers)\..+|(?:key|value|header)\.converter.*"
+    r"|exactly\.once\.support|transaction\.boundary.*|enabled|name|config\.providers|use\.defaults\.from"
+)
+"""What a flow's own property may be besides those of the connectors' definitions."""
+AT_THE_TOP: Final = re.compile(rf"(?:{'|'.join(CLIENT_KINDS)}|source|target)\..+")
+BEHIND_FLOW: Final = re.compile(r"[^.]+->[^.]+\..+")
+
+
+def file_warnings(properties: Mapping[str, str], clusters: Sequence[str], connector_names: frozenset[str]) -> list[str]:
+    """`properties` have their current names, `connector_names` are those that connectors define."""
+    return [
+        *comment_warnings(properties),
+        *_switch_warnings(properties),
+        *(f"{name} has no effect: {reason}" for name in properties for reason in _without_effect(name, clusters, connector_names)),
+    ]
+
+
+def comment_warnings(properties: Mapping[str, str]) -> Iterator[str]:
+    for name, value in properties.items():
+        if COMMENT.search(value) and "password" not in name and "jaas" not in name:
+            yield (
+                f"{name} = {value} has a '#' in its value: in a file of properties a comment begins only at the beginning of a line, so the text "
+                "behind it is a part of the value"
+            )
+
+
+def _switch_warnings(properties: Mapping[str, str]) -> Iterator[str]:
+    for name, value in properties.items():
+        if "->" in name and name.endswith(".enabled") and value.lower() != "true" and value.strip().lower() == "true":
+            yield f"{name} = '{value}' switches it off: there is a blank behind it, and only exactly 'true' is true"
+
+
+def _without_effect(name: str, clusters: Sequence[str], connector_names: frozenset[str]) -> Iterator[str]:
+    prefix = flow_prefix(name, clusters)
+    bare = name.removeprefix(prefix)
+    if not prefix and BEHIND_FLOW.fullmatch(name):
+        yield f"it names a flow between clusters that are not both in clusters = {', '.join(clusters)}"
+    elif not prefix and bare not in connector_names and AT_THE_TOP.fullmatch(bare) and not _is_of_cluster(bare, clusters):
+        yield f"clients read it behind an alias ({clusters[0] if clusters else 'A'}.{bare}) or a flow, not at the top level"
+    elif prefix and (_is_of_client(bare, connector_names) or (bare not in connector_names and not OF_A_FLOW.fullmatch(bare))):
+        source, _, target = prefix.rstrip(".").partition("->")
+        if _is_of_client(bare, connector_names):
+            yield f"no client reads it there; set {source}.{bare} or {target}.{bare}, or {prefix}source.consumer.{bare} for one client"
+        else:
+            yield f"no connector has it; a worker's setting stands with its cluster, {target}.{bare}"
+
+
+def _is_of_client(bare: str, connector_names: frozenset[str]) -> bool:
+    is_security = bare.startswith(("ssl.", "sasl.", "security."))
+    return bare in CLIENT_CONFIG_NAMES and (is_security or bare not in connector_names)
+
+
+def _is_of_cluster(name: str, clusters: Sequence[str]) -> bool:
+    return any(name.startswith(f"{cluster}.") for cluster in clusters)
+
+
+def unmatched_entries(entries: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Returns the entries of a list of expressions that match none of the names. Those that are no expressions
+    for Python are taken to match.
+    """
+    found = []
+    for entry in entries:
+        try:
+            pattern = re.compile(entry)
+        except re.error:
+            continue
+        if not any(pattern.fullmatch(name) for name in names):
+            found.append(entry)
+    return found

@@ -1,0 +1,61 @@
+"""What a driver's file says that means nothing, or something else than it seems to."""
+
+from __future__ import annotations
+
+import pytest
+
+from kmirror.cli.mm2_converter import convert
+from kmirror.mirrormaker.file_warnings import unmatched_entries
+from kmirror.mirrormaker.herder.connector_plan import ConnectorPlan, file_differences
+from kmirror.mirrormaker.mirror_maker_config import MirrorMakerConfig
+
+FILE = {"clusters": "A, B", "A.bootstrap.servers": "a:1", "B.bootstrap.servers": "b:1", "A->B.enabled": "true", "A->B.topics": "t"}
+
+
+def warnings(**other: str) -> list[str]:
+    return MirrorMakerConfig(FILE | {name.replace("__", "->").replace("_", "."): value for name, value in other.items()}).warnings()
+
+
+def test_a_sound_file_has_no_warning() -> None:
+    sound = {
+        "tasks.max": "3", "replication.factor": "1", "B.offset.flush.interval.ms": "100", "A.consumer.fetch.min.bytes": "1",
+        "A->B.transforms": "x", "A->B.transforms.x.type": "Filter", "A->B.source.consumer.isolation.level": "read_committed",
+        "A->B.sync.group.offsets.enabled": "true", "A->B.kmirror.recreated.topic.policy": "stop", "offset.storage.replication.factor": "1",
+        "ssl.protocol": "TLSv1.3", "kmirror.http.listener": ":0", "A->B.topic.creation.default.partitions": "3",
+        "A->B.use.defaults.from": "source", "A->B.offset-syncs.topic.location": "target", "B->A.emit.heartbeats.enabled": "false",
+    }  # fmt: skip
+    assert MirrorMakerConfig(FILE | sound).warnings() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("A->B.topics", "a, b # both", "has a '#' in its value"),
+        ("groups", "#none", "has a '#' in its value"),
+        ("A->B.enabled", "true ", "switches it off"),
+        ("A->C.topics", "a", "not both in clusters = A, B"),
+        ("A->B.ssl.protocol", "TLSv1.3", "no client reads it there; set A.ssl.protocol or B.ssl.protocol"),
+        ("A->B.offset.flush.interval.ms", "1", "a worker's setting stands with its cluster, B.offset.flush.interval.ms"),
+        ("A->B.topcs", "a", "no connector has it"),
+        ("consumer.fetch.min.bytes", "1", "clients read it behind an alias (A.consumer.fetch.min.bytes)"),
+    ],
+)
+def test_what_means_nothing_is_named(name: str, value: str, said: str) -> None:
+    (warning,) = MirrorMakerConfig(FILE | {name: value}).warnings()
+    assert said in warning and warning.startswith(name)
+
+
+def test_from_mm2_notes_a_comment_in_a_list() -> None:
+    (flow,) = convert(FILE | {"A->B.topics": "a, b # both"})
+    assert [note for note in flow.notes if note.startswith("topics = a, b # both has a '#'")]
+
+
+def test_entries_that_match_nothing_are_found() -> None:
+    assert unmatched_entries(["t", "orders.*", "gone", r"\p{Alpha}"], ["t", "orders-1"]) == ["gone"]
+
+
+def test_a_file_that_differs_from_the_groups_is_named_without_values() -> None:
+    plan = ConnectorPlan("c", {"topics": "a", "secret": "x"}, None, None, 0, True)  # type: ignore[arg-type]
+    (line,) = file_differences("A->B", {"c": plan}, {"c": {"topics": "b", "secret": "y", "more": "1"}})
+    assert "in more, secret, topics:" in line and "x" not in line.split("secret")[1].split("topics")[0]
+    assert file_differences("A->B", {"c": plan}, {"c": dict(plan.properties)}) == []
