@@ -31,6 +31,7 @@ from kmirror.mirrormaker.connector_validation import ConfigInfos, require_valid,
 from kmirror.mirrormaker.herder.connector_plan import ConnectorPlan
 from kmirror.mirrormaker.herder.distributed_herder import DistributedHerder
 from kmirror.mirrormaker.herder.leader_requests import LeaderRequests
+from kmirror.mirrormaker.herder.worker_metrics import register_worker_metrics
 from kmirror.mirrormaker.herder.worker_setup import Peers
 from kmirror.mirrormaker.mirror_maker_config import Transform
 from kmirror.mirrormaker.mirror_plans import MirrorPlans
@@ -112,6 +113,8 @@ class ConnectWorker:
             tracks_topics=self._rest.config.tracks_topics,
             on_logger_level=self._rest.loggers.set_level,
         )
+
+        register_worker_metrics(self.metrics, lambda: self.herder.units)
 
     @property
     def advertised_url(self) -> str:

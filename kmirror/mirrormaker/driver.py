@@ -31,6 +31,7 @@ from kmirror.mirrormaker.echoes import KeepingFlow, echo_warnings
 from kmirror.mirrormaker.herder.connector_plan import ConnectorPlan
 from kmirror.mirrormaker.herder.distributed_herder import DistributedHerder
 from kmirror.mirrormaker.herder.leader_requests import HttpRequest, LeaderRequests
+from kmirror.mirrormaker.herder.worker_metrics import register_worker_metrics
 from kmirror.mirrormaker.herder.worker_setup import Peers
 from kmirror.mirrormaker.kept_running import Status
 from kmirror.mirrormaker.mirror_maker_config import SOURCE_CONNECTOR, MirrorMakerConfig, Transform
@@ -67,6 +68,7 @@ class Flow:
             names.append(CHECKPOINT)
         plans = [self._plans.plan_resolved(raw[name], resolved[name], name) for name in names]
         self.herder = DistributedHerder(runtime, str(flow), worker, plans, self._plan)
+        register_worker_metrics(metrics, lambda: self.herder.units, str(flow))
 
     def reach(self, advertised_url: str, http_request: HttpRequest) -> None:
         """Before the start: nodes that share the flow can ask each other."""

@@ -162,11 +162,11 @@ class InternalTopicReader:
 
         UNKNOWN_TOPIC_OR_PARTITION when the topic does not exist.
         """
-        deadline_ms = self._runtime.clock.monotonic_ms() + self._appears_ms
-        while not (found := await self._consumer.partitions_for(self._topic)):
-            if self._runtime.clock.monotonic_ms() < deadline_ms:
-                await self._runtime.sleep_ms(APPEARS_POLL_MS)
-                continue
+        found, waited_ms = await self._consumer.partitions_for(self._topic), 0
+        while not found and waited_ms < self._appears_ms:
+            await self._runtime.sleep_ms(APPEARS_POLL_MS)
+            found, waited_ms = await self._consumer.partitions_for(self._topic), waited_ms + APPEARS_POLL_MS
+        if not found:
             raise ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {self._topic} does not exist")
         self._partitions = [TopicPartition(self._topic, number) for number in range(len(found))]
         self._consumer.assign(self._partitions)

@@ -4,6 +4,7 @@
         record-count, record-rate, byte-count, byte-rate
         record-age-ms, record-age-ms-avg, -min, -max                 when it was read
         replication-latency-ms, replication-latency-ms-avg, ...      when the target acknowledged it
+        records-lag                                                  not read yet, by the source's last answer; -1: not known
         records-lost                                                 of the source, never to be copied
         records-lost-recreated, records-lost-retention               by why (`source_ledger`)
         records-lost-from, records-lost-to                           the newest loss, offsets of the source
@@ -35,6 +36,7 @@ from kmirror.mirrormaker.cycles import SourceAndTarget
 GROUP: Final = "kafka.connect.mirror"
 LEGACY, NEW = "legacy", "new"
 _CONFIG: Final = MetricConfig()
+NOT_KNOWN: Final = -1
 LOSSES: Final = ("recreated", "retention")
 Tags = tuple[tuple[str, str], ...]
 
@@ -102,10 +104,12 @@ class _PartitionMetrics:
     def __init__(self) -> None:
         self.records, self.bytes = _Meter("record"), _Meter("byte")
         self.age, self.latency = Spread("record-age-ms"), Spread("replication-latency-ms")
+        self.lag = NOT_KNOWN
 
     def read(self, now_ms: int) -> Iterator[tuple[str, float]]:
         for part in (self.records, self.bytes, self.age, self.latency):
             yield from part.read(now_ms)
+        yield "records-lag", self.lag
 
 
 class _Losses:
@@ -166,6 +170,10 @@ class MirrorSourceMetrics:
         metrics = self._of(remote)
         metrics.records.record(count, now_ms)
         metrics.latency.record_all([time_ms - one for one in newest_ms], now_ms)
+
+    def lag(self, remote: TopicPartition, records: int | None) -> None:
+        """So many records of the source are not read yet; None while that is not known."""
+        self._of(remote).lag = NOT_KNOWN if records is None else records
 
     def records_lost(self, remote: TopicPartition, why: str, count: int, start: int, end: int) -> None:
         """`count` records of the source will never be copied; `start` to `end` - 1 are their offsets, as far as

@@ -18,7 +18,7 @@ copied: with auto.offset.reset=latest another life would begin elsewhere.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from kmirror.clients.consumer.consumer_types import FetchedBatches
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class SourceGuard:
-    """Of one life of a task. `remote` says where a partition is copied to."""
+    """Of one life of a task."""
 
     def __init__(
         self,
@@ -48,14 +48,14 @@ class SourceGuard:
         consumer: KafkaConsumer,
         offsets: SourceOffsets,
         metrics: MirrorSourceMetrics,
-        remote: Callable[[TopicPartition], TopicPartition],
     ) -> None:
         self._clock = clock
         self._config = config
         self._consumer = consumer
         self._offsets = offsets
         self._metrics = metrics
-        self._remote = remote
+        name = config.policy.format_remote_topic
+        self._remotes = {one: TopicPartition(name(config.flow.source, one.topic), one.partition) for one in config.partitions}
         self._ledger = SourceLedger()
         self._undecided: set[TopicPartition] = set()
         self._firsts: list[tuple[SourcePartition, int]] = []
@@ -77,8 +77,8 @@ class SourceGuard:
             self._consumer.seek(partition, 0)
         return stored
 
-    async def look_at(self, fetched: Sequence[FetchedBatches], status: Told) -> list[FetchedBatches]:
-        """Returns the answers to copy. KmirrorError if the task is to stop."""
+    async def look_at(self, fetched: Sequence[FetchedBatches], status: Told, *, is_heard: bool = True) -> list[FetchedBatches]:
+        """Returns the answers to copy. Without `is_heard` the source does not answer, and no lag is known. KmirrorError if the task is to stop."""
         copied: list[FetchedBatches] = []
         for answer in fetched:
             partition = answer.partition
@@ -91,6 +91,8 @@ class SourceGuard:
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._looked_ms >= LOOK_MS:
             self._looked_ms = now_ms
+            for partition in self._config.partitions:
+                self._metrics.lag(self._remotes[partition], self._consumer.known_lag(partition) if is_heard else None)
             await self._look_at_others({answer.partition for answer in fetched}, status)
         await self._store()
         return copied
@@ -171,7 +173,7 @@ class SourceGuard:
         _log.warning("[%s|%s] %s", self._config.flow, self._config.connector, text)
         lost = found.uncopied + (0 if is_back else found.count)
         if lost:
-            self._metrics.records_lost(self._remote(found.partition), found.why.value, lost, found.start, found.end)
+            self._metrics.records_lost(self._remotes[found.partition], found.why.value, lost, found.start, found.end)
             status.warn(f"lost {found.partition} {found.why.value}", text)
         return not is_back
 

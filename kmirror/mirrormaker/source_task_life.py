@@ -74,7 +74,7 @@ class SourceTaskLife:
         self._watch = SourceWatch(runtime.clock, self._consumer, f"{config.flow}|{config.connector}", config.flow.source)
         exact = {} if config.transactional_id is None else {"transactional.id": config.transactional_id, "enable.idempotence": "true"}
         self._producer = KafkaProducer(runtime, {"linger.ms": "0", **config.producer, **exact})
-        self._guard = SourceGuard(runtime.clock, config, self._consumer, offsets, metrics, self._remote)
+        self._guard = SourceGuard(runtime.clock, config, self._consumer, offsets, metrics)
         self._target_watch = TargetWatch(
             runtime.clock, f"[{config.flow}|{config.connector}] {config.flow.target}", self._producer.trouble, lambda: progress.records
         )
@@ -172,7 +172,7 @@ class SourceTaskLife:
             if isinstance(fetched, ConsumerRecords):
                 self._guard.follow()
             else:
-                fetched = await self._guard.look_at(fetched, status)
+                fetched = await self._guard.look_at(fetched, status, is_heard=self._watch.fault is None)
             await self._copy_fetched(fetched)
             if self._transactions is not None and self._transactions.is_due:
                 await self._end_transaction()

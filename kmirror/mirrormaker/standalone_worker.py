@@ -29,6 +29,7 @@ from kmirror.mirrormaker.herder.file_offset_storage import FileOffsetStorage
 from kmirror.mirrormaker.herder.herder import TargetState
 from kmirror.mirrormaker.herder.standalone_herder import StandaloneHerder
 from kmirror.mirrormaker.herder.worker_health import NOT_LOOKED_AT
+from kmirror.mirrormaker.herder.worker_metrics import register_worker_metrics
 from kmirror.mirrormaker.mirror_maker_config import Transform
 from kmirror.mirrormaker.mirror_plans import MirrorPlans
 from kmirror.mirrormaker.rest.connect_rest import ConnectRest
@@ -65,6 +66,7 @@ class StandaloneWorker:
         self.metrics = MetricsRegistry(runtime.clock)
         self._herder: StandaloneHerder | None = None
         admin = self._config.client("admin", "connect-standalone-watch")
+        register_worker_metrics(self.metrics, lambda: {} if self._herder is None else self._herder.units)
         self._watch = ClusterWatch(runtime, "target", ClientConfig(common_config_def(), admin, runtime))
 
     @property

@@ -329,6 +329,14 @@ class KafkaConsumer:
         state = self._subscriptions.state_or_none(partition)
         return None if state is None or not state.has_valid_position or state.position is None else state.position.offset
 
+    def known_lag(self, partition: TopicPartition) -> int | None:
+        """How many records lie between the position and the end that the last answer told; None before
+        there was one. Asks nobody."""
+        state, position = self._subscriptions.state_or_none(partition), self.known_position(partition)
+        if state is None or position is None or state.high_watermark is None or state.high_watermark < 0:
+            return None
+        return max(0, state.high_watermark - position)
+
     def topic_id(self, topic: str) -> Uuid:
         """The id that the topic has by the newest metadata; zero if there is none."""
         return self._cluster.topic_id(topic)

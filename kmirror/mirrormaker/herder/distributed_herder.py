@@ -107,6 +107,11 @@ class DistributedHerder:
         """Of the worker, of its connectors, of its tasks."""
         return [self._life.status, *(self._work.statuses if self._work is not None else ())]
 
+    @property
+    def units(self) -> dict[str | ConnectorTaskId, Status]:
+        """The connectors and tasks that run here."""
+        return {} if self._work is None else self._work.units
+
     def readiness(self) -> Health:
         """Returns whether what should run at this worker is known, and runs."""
         life = health_of([self._life.status])

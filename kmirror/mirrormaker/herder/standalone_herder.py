@@ -87,6 +87,14 @@ class StandaloneHerder:
         """Of all connectors and tasks."""
         return [status for one in self._connectors.values() for status in one.statuses]
 
+    @property
+    def units(self) -> dict[str | ConnectorTaskId, Status]:
+        """All connectors and tasks."""
+        found: dict[str | ConnectorTaskId, Status] = {name: one.life.status for name, one in self._connectors.items()}
+        for name, one in self._connectors.items():
+            found |= {ConnectorTaskId(name, number): kept.status for number, kept in enumerate(one.tasks)}
+        return found
+
     def readiness(self) -> Health:
         """Returns whether what was asked for runs."""
         reasons = [f"{self._worker_id}: {reason}" for reason in [self.health()] if reason is not None]

@@ -118,6 +118,11 @@ class Worker:
         return list(self._work.statuses.values())
 
     @property
+    def units(self) -> dict[str | ConnectorTaskId, Status]:
+        """The connectors and tasks that run here."""
+        return self._work.statuses
+
+    @property
     def leads(self) -> bool:
         return self._leader.leads
 
