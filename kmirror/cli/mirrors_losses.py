@@ -142,7 +142,7 @@ def total_text(losses: list[DroppedRecords]) -> str:
     if told:
         known = [one for one in told if one.lag >= 0]
         last = LastKnownLag(sum(one.lag for one in known), max((one.age_ms for one in known), default=-1))
-        never = f", never known of {len(told) - len(known)}" if len(known) < len(told) else ""
-        what = f"{last} of {len(known)} partition(s)" if known else "lag"
-        parts.append(f"what the source has beyond this is not known: {what}{never}")
+        facts = [f"{last} of {len(known)} partition(s)"] if known else []
+        facts += [f"no lag was ever known of {len(told) - len(known)}"] if len(known) < len(told) else []
+        parts.append(f"what the source has beyond this is not known: {', '.join(facts)}")
     return f"Total of {len(losses)} partition(s): {'; '.join(parts)}"

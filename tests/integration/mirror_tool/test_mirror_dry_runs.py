@@ -23,6 +23,7 @@ from support.mirrors.mirror_harness import (
 )
 from support.mirrors.mirror_pair import Pair, Run, assert_equal_everywhere, commit, mirrored_topic, values_on
 
+from kmirror.admin.results import ConfigOperation, ConfigResourceType
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.embedded import EmbeddedCluster
 from kmirror.record.record_batch import iter_batches
@@ -169,6 +170,28 @@ def test_what_the_new_source_deleted_at_its_front_was_nothing_to_the_failback(on
     code, out, err = run(*given[:1], *given[1])
     assert code == 0, out + err
     wait_for("the front to go", lambda: log_start(a) == 12)
+
+
+def test_a_guarded_front_is_kept_as_the_dry_run_says(one_and_one: Pair, run: Run) -> None:
+    a, b = one_and_one
+    create_topic(a.bootstrap_servers, "t")
+    produce(a.bootstrap_servers, "t", numbered("a", 30))
+    create_mirror(b.bootstrap_servers, "m", a.bootstrap_servers)
+    kafka_mirrors(b.bootstrap_servers, "--add", "--mirror", "m", "--topic", "t", "--wait")
+    wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "m")
+    kafka_mirrors(b.bootstrap_servers, "--remove", "--mirror", "m", "--topic", "t", "--wait")
+    call(b.bootstrap_servers, lambda admin: admin.delete_records({TopicPartition("t", 0): 12}))
+    limit = [("mirror.max.truncation.records", ConfigOperation.SET, "5")]
+    call(a.bootstrap_servers, lambda admin: admin.incremental_alter_configs(ConfigResourceType.TOPIC, "t", limit))
+    create_mirror(a.bootstrap_servers, "m", b.bootstrap_servers)
+    given = ("--add", "--mirror", "m", "--topic", "t")
+    (loss,) = json.loads(run(a, *given, "--dry-run", "--json")[1])
+    assert loss["droppedRecords"] == 0 and loss["reason"].endswith("unless --accept-truncation is given")
+    (accepted,) = json.loads(run(a, *given, "--accept-truncation", "--dry-run", "--json")[1])
+    assert accepted["droppedRecords"] == 12
+    assert run(a, *given)[0] == 0
+    wait_state(a.bootstrap_servers, "m", "FAILED")
+    assert log_start(a) == 0
 
 
 def log_start(cluster: EmbeddedCluster) -> int:
