@@ -33,6 +33,18 @@ GROWTH: Final = 2.5
 PATIENCE_S: Final = 60
 NEEDS_MORE: Final = {ApiKeys.SASL_AUTHENTICATE, ApiKeys.SASL_HANDSHAKE}
 """Requests that have to come in an order."""
+PLAUSIBLE: Final = {
+    "resource_type": 2,
+    "resource_pattern_type": 3,
+    "operation": 2,
+    "permission_type": 3,
+    "resource_type_filter": 2,
+    "pattern_type_filter": 3,
+    "mechanism": 1,
+    "num_partitions": -1,
+    "replication_factor": -1,
+}
+"""Values without which an element is refused before anybody looks at the others."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +117,8 @@ def _numbered(element: Any, number: int) -> Any:
             setattr(value, name, f"u{number:07d}")
         elif hint is int and ("index" in name or name in ("partition", "partition_id")):
             setattr(value, name, number)
+        elif name in PLAUSIBLE:
+            setattr(value, name, PLAUSIBLE[name])
     return value
 
 
