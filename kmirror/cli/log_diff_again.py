@@ -59,4 +59,6 @@ def _now(log: ComparedLog) -> ComparedLog | None:
         return None
     if not has_moved(log.partition, now):
         return log
-    return with_checkpoints(log.files, posixpath.dirname(now.path) or ".", [now])[0]
+    (again,) = with_checkpoints(log.files, posixpath.dirname(now.path) or ".", [now])
+    again.is_compacted = log.is_compacted
+    return again

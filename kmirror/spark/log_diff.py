@@ -41,7 +41,7 @@ from kmirror.verify.verdict import LogFacts, PartitionVerdict, to_json, verdict_
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LogDescription = tuple[str, PartitionFiles, int, int | None, int]
+LogDescription = tuple[str, PartitionFiles, int, int | None, int, bool | None]
 """Path or URI, the partition's files, log start offset, high watermark, cleaned offset."""
 Pair = tuple[DirectoryLog, DirectoryLog]
 Progress = Callable[[int], None]
@@ -203,13 +203,20 @@ def _run(
 
 
 def _describe(log: DirectoryLog, location: str) -> LogDescription:
-    return location, log.partition, log.log_start_offset, log.high_watermark, log.cleaned_offset
+    return location, log.partition, log.log_start_offset, log.high_watermark, log.cleaned_offset, log.is_compacted
 
 
 def _open(description: LogDescription) -> DirectoryLog:
-    location, partition, log_start_offset, high_watermark, cleaned_offset = description
+    location, partition, log_start_offset, high_watermark, cleaned_offset, is_compacted = description
     files, _ = file_system_for(location)
-    return DirectoryLog(files, partition, log_start_offset=log_start_offset, high_watermark=high_watermark, cleaned_offset=cleaned_offset)
+    return DirectoryLog(
+        files,
+        partition,
+        log_start_offset=log_start_offset,
+        high_watermark=high_watermark,
+        cleaned_offset=cleaned_offset,
+        is_compacted=is_compacted,
+    )
 
 
 def _work(task: tuple[Any, ...]) -> bytes | bool:

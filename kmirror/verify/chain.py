@@ -22,6 +22,10 @@ from kmirror.verify.verdict import BatchFacts, LocatedBatch
 
 MAX_BATCHES_SHOWN: Final = 10
 MAX_OFFSETS_NAMED: Final = 5
+POLICY_UNKNOWN: Final = (
+    "their keys came again, so a cleaner can have removed them, but no metadata log, cleaner checkpoint or "
+    "batch with holes says that the topic is compacted"
+)
 
 
 class Side(NamedTuple):
@@ -123,10 +127,22 @@ class ChainSide:
             return self._is_explained(record)
         if offset > self.last_offset and self.peek() is None:
             return False
-        return self._is_where_a_cleaner_was(offset) or self._is_explained(record)
+        if self._is_where_a_cleaner_was(offset):
+            return True
+        return bool(self.side.log.is_compacted) and self._is_explained(record)
 
     def _is_where_a_cleaner_was(self, offset: int) -> bool:
-        return offset < self.side.log.cleaned_offset or any(first <= offset <= last for first, last in self.holes)
+        """Whether the cleaner's checkpoint or a batch with holes proves it. A topic that was never
+        compacted has no cleaner, and its batches have holes for another reason."""
+        log = self.side.log
+        has_hole = log.is_compacted is not False and any(first <= offset <= last for first, last in self.holes)
+        return offset < log.cleaned_offset or has_hole
+
+    def _keys_allow(self, record: ComparedRecord) -> bool:
+        """Whether keys alone say that a cleaner can have removed a record, where nothing says that
+        the topic has a cleaner. What is allowed is not proved."""
+        log, evidence = self.side.log, self.side.evidence
+        return log.is_compacted is None and not evidence.decides and self._is_explained(record)
 
     def has_lost(self, record: ComparedRecord) -> bool | None:
         """Whether this log's cleaner was where it lacks a record, and yet cannot have removed it:
@@ -142,7 +158,10 @@ class ChainSide:
         """Returns why it is not known whether this log's cleaner removed a record that it lacks;
         None if it is known."""
         is_tail = record.offset > self.last_offset and self.peek() is None
-        return None if is_tail or record.is_control or record.key is None else self.side.evidence.undecided
+        if is_tail or record.is_control or record.key is None:
+            return None
+        allowed = self._keys_allow(record)
+        return self.side.evidence.undecided or (POLICY_UNKNOWN if allowed else None)
 
     def _is_explained(self, record: ComparedRecord) -> bool:
         log, offset, evidence = self.side.log, record.offset, self.side.evidence

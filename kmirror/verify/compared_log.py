@@ -103,6 +103,12 @@ class ComparedLog(Protocol):
     def cleaned_offset(self) -> int: ...
 
     @property
+    def is_compacted(self) -> bool | None:
+        """Whether the topic was ever compacted, as its cluster's metadata log says; None if that is
+        not known."""
+        ...
+
+    @property
     def size_bytes(self) -> int: ...
 
     @property
@@ -131,11 +137,13 @@ class DirectoryLog:
         log_start_offset: int | None = None,
         high_watermark: int | None = None,
         cleaned_offset: int = 0,
+        is_compacted: bool | None = None,
     ) -> None:
         self.files = files
         self.partition = partition
         self.high_watermark = high_watermark
         self.cleaned_offset = cleaned_offset
+        self.is_compacted = is_compacted
         first = partition.segments[0].base_offset if partition.segments else 0
         self.log_start_offset = max(first, log_start_offset or 0)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Iterable
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import FileSystem
@@ -26,7 +27,10 @@ from kmirror.storage.offset_checkpoint_file import (
 )
 from kmirror.storage.reader import PartitionFiles, read_offset_checkpoint
 from kmirror.verify.compared_log import ComparedLog, DirectoryLog
-from kmirror.verify.planner import list_input
+from kmirror.verify.planner import Listing, list_input
+from kmirror.verify.replay.folder import clusters_of
+from kmirror.verify.replay.log_view import NEVER_DELETING_TOPICS
+from kmirror.verify.replay.timelines import read_timelines
 from kmirror.verify.verdict import BatchFacts, Difference, DifferenceKind, PartitionVerdict, Status, error_verdict
 
 
@@ -51,7 +55,21 @@ def open_folder(files: FileSystem, path: str) -> tuple[list[DirectoryLog], bool]
     for partition in listing.partitions:
         below.setdefault(posixpath.dirname(partition.path) or ".", []).append(partition)
     logs = [log for data_dir, inside in below.items() for log in with_checkpoints(files, data_dir, inside)]
+    note_policies(files, listing, logs)
     return logs, listing.is_one_partition
+
+
+def note_policies(files: FileSystem, listing: Listing, logs: Iterable[DirectoryLog]) -> None:
+    """Notes which logs were ever compacted, by the metadata log of each cluster in the input."""
+    compacted: dict[str, frozenset[str] | None] = {}
+    for cluster in clusters_of(files, listing):
+        topics = read_timelines(files, cluster, only=(CLUSTER_METADATA_TOPIC_NAME,)).compacted_topics
+        compacted |= dict.fromkeys((one.path for one in cluster.partitions), topics)
+    for log in logs:
+        topics = compacted.get(log.name)
+        log.is_compacted = None if topics is None else log.topic_partition.topic in topics
+        if log.topic_partition.topic in NEVER_DELETING_TOPICS:
+            log.is_compacted = True
 
 
 def _is_named(path: str) -> bool:

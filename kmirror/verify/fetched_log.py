@@ -42,6 +42,7 @@ class FetchedLog:
         self.high_watermark: int | None = high_watermark
         self.end_offset = high_watermark
         self.cleaned_offset = cleaned_offset
+        self.is_compacted: bool | None = None
         self.size_bytes = 0
         """Bytes fetched so far."""
 

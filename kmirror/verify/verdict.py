@@ -19,7 +19,8 @@ A difference has exactly one kind, the first of these that fits:
     COMPACTED              one log lacks records that its cleaner may have removed, or a cleaner
                            rewrote the batch; what both have is equal
     NOT_DECIDED            one log lacks records that its cleaner may or may not have removed: there
-                           are too many keys to tell; `detail` says why
+                           are too many keys to tell, or nothing says that there is a cleaner;
+                           `detail` says why
     RE_BATCHED             the same records at the same offsets in other batches or another
                            compression
     MISSING, EXTRA         only A has it, only B has it

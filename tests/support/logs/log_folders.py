@@ -57,7 +57,12 @@ def write_log(folder: Path, *parts: bytes, base_offset: int = 0) -> Path:
 
 
 def open_log(
-    folder: Path, *, log_start_offset: int | None = None, high_watermark: int | None = None, cleaned_offset: int = 0
+    folder: Path,
+    *,
+    log_start_offset: int | None = None,
+    high_watermark: int | None = None,
+    cleaned_offset: int = 0,
+    is_compacted: bool | None = None,
 ) -> DirectoryLog:
     files = OsFileSystem()
     return DirectoryLog(
@@ -66,4 +71,5 @@ def open_log(
         log_start_offset=log_start_offset,
         high_watermark=high_watermark,
         cleaned_offset=cleaned_offset,
+        is_compacted=is_compacted,
     )

@@ -137,7 +137,10 @@ def test_more_keys_than_memory_takes_are_not_called_missing_without_a_disk(tmp_p
     monkeypatch.setattr(spilled_rows.SpilledRows.__init__, "__kwdefaults__", {"max_rows": 5})
     last = bytes(build_batch([Record(20, TIME, b"k5", b"new", []), Record(21, TIME, b"k9", b"new", [])], base_offset=20))
     parts = [keyed(0, 5), keyed(5, 1), keyed(6, 2), keyed(8, 2), keyed(10, 10), last]
-    logs = [open_log(write_log(tmp_path / side / "t-0", *rows)) for side, rows in (("a", parts), ("b", [parts[0], parts[2], *parts[4:]]))]
+    logs = [
+        open_log(write_log(tmp_path / side / "t-0", *rows), is_compacted=True)
+        for side, rows in (("a", parts), ("b", [parts[0], parts[2], *parts[4:]]))
+    ]
     verdict = diff_logs(*logs)
     assert verdict.difference_counts == {"not-decided": 2}
     text = "it is not known whether a cleaner removed them: there is no scratch file for more than 5 keys; 1 batch only in A"

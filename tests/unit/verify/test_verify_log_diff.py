@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from support.logs.log_folders import TIME, batch, batches, open_log, records, write_log, write_segments
 
+from kmirror.cli.log_diff import main as main_log_diff
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.uuid import Uuid
 from kmirror.record.builder import build_batch
 from kmirror.record.compression import CompressionType
 from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker, build_mirror_pid_reset
@@ -20,12 +22,25 @@ from kmirror.verify.compared_log import DirectoryLog
 from kmirror.verify.fetched_log import FetchedLog
 from kmirror.verify.log_diff import DiffSettings, diff_logs
 from kmirror.verify.verdict import DifferenceKind, PartitionVerdict, Status, make_report, to_json, verdict_from_json
+from kmirror.wire.messages.config_record import ConfigRecord
+from kmirror.wire.messages.topic_record import TopicRecord
+from kmirror.wire.records import write_metadata_record
 
 NOTHING_IGNORED = DiffSettings()
 
 
-def diff(tmp_path: Path, left: list[bytes], right: list[bytes], settings: DiffSettings = NOTHING_IGNORED) -> PartitionVerdict:
-    return diff_logs(open_log(write_log(tmp_path / "a" / "t-0", *left)), open_log(write_log(tmp_path / "b" / "t-0", *right)), settings)
+def diff(
+    tmp_path: Path,
+    left: list[bytes],
+    right: list[bytes],
+    settings: DiffSettings = NOTHING_IGNORED,
+    *,
+    is_compacted: bool | None = None,
+) -> PartitionVerdict:
+    """`is_compacted` is what the metadata log says of the topic, on both sides."""
+    folders = write_log(tmp_path / "a" / "t-0", *left), write_log(tmp_path / "b" / "t-0", *right)
+    one, other = (open_log(folder, is_compacted=is_compacted) for folder in folders)
+    return diff_logs(one, other, settings)
 
 
 def kinds(verdict: PartitionVerdict) -> list[tuple[str, int, int]]:
@@ -263,10 +278,50 @@ def keyed(first: int, count: int, keys: int) -> bytes:
 
 def test_superseded_keys_tell_a_compacted_batch_from_a_lost_one(tmp_path: Path) -> None:
     left = [keyed(first, 5, 10) for first in range(0, 40, 5)]
-    compacted = diff(tmp_path, left, left[4:])
+    compacted = diff(tmp_path, left, left[4:], is_compacted=True)
     assert compacted.start_offset == 0 and set(compacted.difference_counts) == {"compacted"}, "offsets 20.. have each key again"
     lost = diff(tmp_path, left, [*left[:5], *left[6:]])
     assert kinds(lost) == [("missing", 25, 29)], "a log that repeats keys before the gap was never cleaned there"
+
+
+@pytest.mark.parametrize(("is_compacted", "kind"), [(True, "compacted"), (None, "not-decided"), (False, "missing")])
+def test_keys_that_came_again_prove_no_cleaner_where_none_works(tmp_path: Path, is_compacted: bool | None, kind: str) -> None:
+    """A batch that a delete-topic lost was called compacted because its keys were written again
+    later, and `--ignore compacted` then called the logs equal."""
+    left = [keyed(first, 5, 10) for first in range(0, 40, 5)]
+    ignored = DiffSettings(frozenset({DifferenceKind.COMPACTED}))
+    verdict = diff(tmp_path, left, left[2:], is_compacted=is_compacted)
+    assert {found for found, _, _ in kinds(verdict)} == {kind}
+    assert (kinds(verdict)[0][1], kinds(verdict)[-1][2]) == (0, 9)
+    assert ("no metadata log, cleaner checkpoint or batch with holes says" in verdict.differences[0].detail) == (is_compacted is None)
+    status = diff(tmp_path, left, left[2:], ignored, is_compacted=is_compacted).status
+    assert status is (Status.EQUAL if is_compacted else Status.DIFFERENT)
+
+
+def metadata(folder: Path, policy: str | None) -> None:
+    """The metadata log of a cluster with topic `t`."""
+    said = [] if policy is None else [ConfigRecord(resource_type=2, resource_name="t", name="cleanup.policy", value=policy)]
+    parts = [
+        bytes(build_batch([Record(offset, TIME, None, write_metadata_record(one, 0), [])], base_offset=offset))
+        for offset, one in enumerate([TopicRecord(name="t", topic_id=Uuid(b"t" * 16)), *said])
+    ]
+    write_log(folder / "__cluster_metadata-0", *parts)
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "words"),
+    [("compact", 0, "compacted away"), ("delete", 1, "missing"), (None, 1, "missing"), ("", 1, "not decided")],
+)
+def test_the_metadata_log_says_whether_a_cleaner_can_have_been_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], policy: str | None, code: int, words: str
+) -> None:
+    left = [keyed(first, 5, 10) for first in range(0, 40, 5)]
+    for side, parts in (("a", left), ("b", left[2:])):
+        write_log(tmp_path / side / "t-0", *parts)
+        if policy != "":
+            metadata(tmp_path / side, policy)
+    assert main_log_diff([str(tmp_path / "a"), str(tmp_path / "b"), "--ignore", "compacted"]) == code
+    assert words in capsys.readouterr().out
 
 
 def written(offset: int, key: bytes, producer_id: int = -1) -> bytes:
@@ -286,7 +341,7 @@ def marker_of(offset: int, producer_id: int, kind: ControlRecordType) -> bytes:
 
 def test_a_record_of_an_aborted_transaction_that_a_cleaner_removed_is_not_missing(tmp_path: Path) -> None:
     left = [written(0, b"a"), written(1, b"b", 7), marker_of(2, 7, ControlRecordType.ABORT), written(3, b"c")]
-    assert kinds(diff(tmp_path, left, [left[0], *left[2:]])) == [("compacted", 1, 1)]
+    assert kinds(diff(tmp_path, left, [left[0], *left[2:]], is_compacted=True)) == [("compacted", 1, 1)]
     committed = [left[0], left[1], marker_of(2, 7, ControlRecordType.COMMIT), left[3]]
     assert kinds(diff(tmp_path, committed, [committed[0], *committed[2:]])) == [("missing", 1, 1)]
     open_still = [left[0], left[1], left[3]]
@@ -297,7 +352,7 @@ def test_a_record_of_an_aborted_transaction_replaces_no_older_one(tmp_path: Path
     left = [written(0, b"a"), written(1, b"a", 7), marker_of(2, 7, ControlRecordType.ABORT), written(3, b"c")]
     assert kinds(diff(tmp_path, left, left[1:])) == [("missing", 0, 0)]
     committed = [*left[:2], marker_of(2, 7, ControlRecordType.COMMIT), left[3]]
-    assert kinds(diff(tmp_path, committed, committed[1:])) == [("compacted", 0, 0)]
+    assert kinds(diff(tmp_path, committed, committed[1:], is_compacted=True)) == [("compacted", 0, 0)]
 
 
 def test_an_uncommitted_tail_is_beyond_the_high_watermark(tmp_path: Path) -> None:
