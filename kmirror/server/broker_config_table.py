@@ -227,7 +227,7 @@ process.roles|list|REQUIRED|high|-||[broker, controller]
 producer.id.expiration.check.interval.ms|int|600000|low|-|I|[1,...]
 producer.id.expiration.ms|int|86400000|low|cluster-wide||[1,...]
 producer.purgatory.purge.interval.requests|int|1000|medium|-|N|
-queued.max.request.bytes|long|-1|medium|-|N|
+queued.max.request.bytes|long|-1|medium|-||
 queued.max.requests|int|500|high|-|N|[1,...]
 quota.window.num|int|11|low|-||[1,...]
 quota.window.size.seconds|int|1|low|-||[1,...]
