@@ -74,6 +74,8 @@ def test_configs_partitions_rules_and_offsets_come_from_kafka(version: str, tmp_
     ):
         address = source.bootstrap_servers
         removed_in_4 = {"message_format_version": "2.8-IV1"} if version == "2.8.2" else {}
+        takes_any_time = {"message.timestamp.after.max.ms": str(2**63 - 1), "mirror.source.defaults": "message.timestamp.after.max.ms"}
+        in_effect = {} if version == "4.3.0" else takes_any_time  # Kafka 4 refuses what lies an hour ahead
         create_topic(address, "t", 2, retention_ms="777000", min_insync_replicas="1", **removed_in_4)
         for partition in range(2):
             produce(address, "t", numbered("a", 30), partition=partition)
@@ -92,7 +94,7 @@ def test_configs_partitions_rules_and_offsets_come_from_kafka(version: str, tmp_
         call(address, lambda admin: admin.create_partitions({"t": 3})).all()
         wait_for("3 partitions", lambda: len(call(ours.bootstrap_servers, lambda admin: admin.describe_topics(["t"]))["t"].partitions) == 3)
         entries = call(ours.bootstrap_servers, lambda admin: admin.describe_configs(ConfigResourceType.TOPIC, "t"))
-        assert {entry.name: entry.value for entry in entries if entry.source == 1} == {"retention.ms": "777000"}
+        assert {entry.name: entry.value for entry in entries if entry.source == 1} == {"retention.ms": "777000"} | in_effect
         assert [ours.call(errors_of, node=index) for index in range(3)] == [{}] * 3
         remove(ours.bootstrap_servers, "m", "t")
         wait_state(ours.bootstrap_servers, "m", "STOPPED")
