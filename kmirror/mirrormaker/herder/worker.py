@@ -134,6 +134,8 @@ class Worker:
     def health(self) -> Health:
         """Returns whether what should run here is known, and runs."""
         lost = None if self.is_member else self._member.trouble or "it has not joined yet"
+        if lost is None and not self._joins:
+            lost = self._member.silence
         is_moving = self._joins and not self._member.protocol.is_cooperative
         owned = frozenset(self._assignor.owners) if self.leads and not self._joins else None
         state, work = self.configs.state, self._work

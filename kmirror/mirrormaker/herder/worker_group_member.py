@@ -221,6 +221,14 @@ class WorkerGroupMember:
             await self._runtime.sleep_ms(self._cluster.backoff_ms(self._failures))
             self._failures += 1
 
+    @property
+    def silence(self) -> str | None:
+        """Says that a heartbeat has waited for its answer for a session: a broker that hangs refuses nothing."""
+        unheard_ms = self._runtime.clock.monotonic_ms() - self._heard_ms
+        if unheard_ms < self._config.session_timeout_ms:
+            return None
+        return f"its coordinator at {self._servers} has not answered for {unheard_ms // 1000} s"
+
     def _said(self, error: Errors) -> str:
         unheard_s = (self._runtime.clock.monotonic_ms() - self._heard_ms) // 1000
         return f"its coordinator at {self._servers} has not answered for {unheard_s} s, last error {error.name}"
