@@ -2,7 +2,7 @@
 
 Anything that is not a batch of the log is an error that names file and byte or, for a caller who
 wants the rest, a `BadBytes` between the sound batches: an impossible length, another magic, an
-offset that cannot follow, a wrong CRC, an incomplete batch that is no append under way (`tail`).
+offset that cannot follow or that lies behind the slice, a wrong CRC, an incomplete batch that is no append under way (`tail`).
 After a bad batch the walk goes on right behind it if a sound one begins there, otherwise where the
 next sound one begins.
 
@@ -148,7 +148,10 @@ class _Walker:
         damage = self._damage(batch)
         if damage is not None:
             return damage
-        expected, most = self._next_offset, self._piece.base_offset + _LAST_RELATIVE_OFFSET
+        piece = self._piece
+        expected, most = self._next_offset, min(piece.base_offset + _LAST_RELATIVE_OFFSET, piece.end_offset - 1)
+        if expected <= batch.base_offset and most < batch.last_offset < piece.base_offset + _LAST_RELATIVE_OFFSET:
+            return f"a batch with offsets {batch.base_offset} to {batch.last_offset}, and offset {piece.end_offset} lies behind it"
         if not expected <= batch.base_offset <= batch.last_offset <= most:
             if batch.last_offset <= most:
                 self._next_offset = batch.next_offset  # one of two that do not fit is wrong, not all that follow

@@ -98,6 +98,7 @@ class Listing:
             if not segment.log_size or segment.base_offset > high or (not is_last and segments[index + 1].base_offset <= low):
                 continue
             cuts = _cuts(files, segment, task_bytes, low, high)
+            behind = MAX_OFFSET if is_last else segments[index + 1].base_offset
             for (start, first_offset), (end, _) in zip(cuts, cuts[1:]):
                 yield LogSlice(
                     self.location,
@@ -109,6 +110,7 @@ class Listing:
                     segment.log_size,
                     is_last,
                     first_offset,
+                    behind,
                 )
 
 

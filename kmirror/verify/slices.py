@@ -32,6 +32,8 @@ class LogSlice(NamedTuple):
     first_offset: int = -1
     """The base offset of the batch at `start`; at the beginning of a segment, the segment's. -1 if
     it was not looked up."""
+    end_offset: int = (1 << 63) - 1
+    """The base offset of the segment behind this one, as its name says; no batch reaches there."""
 
     @property
     def size(self) -> int:

@@ -149,7 +149,7 @@ def test_a_topic_that_never_deletes_is_looked_at_from_its_start(tmp_path: pathli
     tables = replay_folder(FILES, str(tmp_path))
     found = [finding.first_offset for finding in tables.findings if finding.table == "compaction"]
     assert found == [*wrong[:3], None]
-    assert tables.logs[0].findings == len(tables.findings)
+    assert tables.logs[0].findings == sum(finding.log == tables.logs[0].log for finding in tables.findings)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -131,3 +131,17 @@ def test_no_flipped_byte_of_a_batch_passes(tmp_path: Path) -> None:
 def test_crcs_are_not_looked_at_unless_asked(tmp_path: Path) -> None:
     write_log(tmp_path / "t-0", *PARTS[:2], flipped(PARTS[2], 150), batch(15))
     assert offsets(slices(tmp_path / "t-0")[0], check_crc=False) == ([0, 5, 10, 15], [])
+
+
+def test_a_base_offset_that_leaps_into_the_next_segment_is_no_sound_batch(tmp_path: Path) -> None:
+    """No CRC covers a base offset: one bit of it made the last batch of a segment overlap the next
+    segment, and each slice looked sound by itself."""
+    folder = tmp_path / "t-0"
+    leaping = (5 | 1 << 6).to_bytes(8, "big") + batch(5)[8:]
+    write_segments(folder, (0, [batch(0), leaping]), (10, [batch(10)]))
+    listing = list_input(LocalFiles(), str(folder))
+    first, second = listing.slices(LocalFiles(), listing.partitions[0])
+    with pytest.raises(CorruptFileError, match="a batch with offsets 69 to 73, and offset 10 lies behind it"):
+        list(walk(LocalFiles(), first))
+    found = list(walk(LocalFiles(), first, skip_bad=True))
+    assert [type(one).__name__ for one in found] == ["SoundBatches", "BadBytes"] and list(walk(LocalFiles(), second))
