@@ -29,6 +29,7 @@ from support.waiting import REACHED_S
 from kmirror.admin.admin_client import AdminClient as KmirrorAdmin
 from kmirror.admin.groups import OffsetAndMetadata
 from kmirror.admin.results import NewTopic
+from kmirror.clients.consumer.classic_requests import ClassicRequests
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.embedded import Security
@@ -103,6 +104,22 @@ async def test_a_cluster_that_goes_away_later_is_told_until_it_is_back(away: str
             await until_it_says("the reason is told", lambda: tells(maker, word))
             await asyncio.to_thread(cluster.start_node)
             await until_it_says("no reason is left", lambda: not maker.reasons())
+
+
+async def test_a_worker_whose_coordinator_hangs_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It refuses nothing: a heartbeat waits for the timeout of its request."""
+
+    async def hangs(_: ClassicRequests) -> Errors:
+        await asyncio.Event().wait()
+        return Errors.NONE
+
+    session = {"B.session.timeout.ms": "3000", "B.heartbeat.interval.ms": "1000"}
+    with clusters({**ONE_WAY, **session}, target={"group.min.session.timeout.ms": "1000"}) as both:
+        make_topics(both.a, {"t": 1})
+        async with both.mirrored() as maker:
+            await until_it_says("no reason is left", lambda: len(maker.statuses()) >= 3 and not maker.reasons())
+            monkeypatch.setattr(ClassicRequests, "heartbeat", hangs)
+            await until_it_says("the reason is told", lambda: tells(maker, "what should run here is not known", "has not answered"))
 
 
 async def test_a_flow_whose_topics_are_not_there_is_not_ready() -> None:
