@@ -32,7 +32,7 @@ from kmirror.mirror.coordination.mirror_partition_id import MirrorPartitionId
 from kmirror.mirror.coordination.mirror_state_client import MirrorStateClient
 from kmirror.mirror.fetch.mirror_fetcher_manager import MirrorFetcherManager
 from kmirror.mirror.mirror_health import mirror_health
-from kmirror.mirror.mirror_metrics import register_mirror_metrics
+from kmirror.mirror.mirror_metrics import LedPartition, register_mirror_metrics
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.mirrored_topics import ALL_PARTITIONS, MirroredTopics
@@ -318,8 +318,24 @@ class MirrorManager:
             fetchers=self.fetchers.running,
             lags=self._mirrored_lags,
             partitions=lambda: [driver.status for drivers in self._partitions.values() for driver in drivers.values()],
+            led_partitions=self._led_for_metrics,
             sync_errors=self.metadata_manager.errors,
         )
+
+    def _led_for_metrics(self) -> list[LedPartition]:
+        """Every partition that is led here, with its lag now."""
+        now_ms = self._runtime.clock.monotonic_ms()
+        return [
+            LedPartition(
+                driver.id.mirror_name,
+                driver.id.topic_partition,
+                driver.status.state,
+                driver.status.reason is not None or driver.status.state is MirrorPartitionState.FAILED,
+                lag_of(driver, self.fetchers, now_ms),
+            )
+            for drivers in self._partitions.values()
+            for driver in drivers.values()
+        ]
 
     def _mirrored_lags(self) -> list[MirroredPartitionLag]:
         """The lag of every partition in MIRRORING, even while no fetcher has it."""

@@ -7,6 +7,11 @@
     kafka.server:type=FetcherStats,name={BytesPerSec,RequestsPerSec}   of each fetcher
     kafka.server:type=mirror-broker-D-fetcher-F-mirror-M-metrics   the connection of each fetcher
 
+Ours, by mirror, state and partition (`led_partition_readings`):
+
+    kmirror:type=Mirror,name=PartitionCount,mirror=M,state=S            FailingPartitionCount and UnknownLagCount without a state
+    kmirror:type=MirrorPartition,name=State,mirror=M,topic=T,partition=P,state=S     Lag and LagAgeMs without a state
+
 `kafka.server:type=MirrorReplication`, the bytes a second of throttled partitions, is registered by
 the throttle itself.
 
@@ -17,24 +22,28 @@ it has a reason why it cannot go on (a source that does not answer, a step that 
 
 A lag that is not known now is shown as it was last known, with its age beside it: while the source
 is down, MaxLag and ConsumerLag stand still and the ages grow. -1 means that a lag, or its age, was
-never known.
+never known. The MBeans that are ours have no such number: Lag is absent while it is not known,
+LagAgeMs while no lag was ever known, and UnknownLagCount counts the partitions of which it is not
+known.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kmirror.common.metrics import MetricName, MetricsRegistry, Value, sensor_metric
+from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.fetch.fetcher_stats import FetcherStats
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
-from kmirror.mirror.partition.partition_description import MirroredPartitionLag
+from kmirror.mirror.partition.partition_description import MirroredPartitionLag, PartitionLag
 from kmirror.mirror.source.source_cluster import SourceNode
 from kmirror.network.client_metrics import ClientMetrics
 
 Reading = tuple[MetricName, Value]
 MIRROR_GROUP = "kafka.server.mirror"
+OWN_GROUP = "kmirror"
 FETCHER_MANAGER = "MirrorFetcherManager"
 METADATA_MANAGER = "MirrorMetadataManager"
 CLIENT_ID_TAG = (("clientId", "MirrorReplica"),)
@@ -164,6 +173,43 @@ def partition_readings(partitions: Iterable[PartitionView]) -> Iterator[Reading]
         yield MetricName(MIRROR_GROUP, METADATA_MANAGER, name), states[state]
 
 
+class LedPartition(NamedTuple):
+    """A mirror's partition that this broker leads."""
+
+    mirror_name: str
+    topic_partition: TopicPartition
+    state: MirrorPartitionState
+    is_failing: bool
+    lag: PartitionLag
+
+
+def led_partition_readings(partitions: Iterable[LedPartition]) -> Iterator[Reading]:
+    """What our own MBeans say of mirrors and of their partitions.
+
+    A partition that is stopped, or about to be, has no lag: its log is its own.
+    """
+    states: dict[str, Counter[MirrorPartitionState]] = {}
+    failing, unknown = Counter[str](), Counter[str]()
+    for mirror_name, topic_partition, state, is_failing, lag in partitions:
+        states.setdefault(mirror_name, Counter())[state] += 1
+        failing[mirror_name] += is_failing
+        tags = (("mirror", mirror_name), ("topic", topic_partition.topic), ("partition", str(topic_partition.partition)))
+        yield MetricName(OWN_GROUP, "MirrorPartition", "State", (*tags, ("state", state.name))), 1
+        if state in (MirrorPartitionState.STOPPING, MirrorPartitionState.STOPPED):
+            continue
+        unknown[mirror_name] += not lag.is_known
+        if lag.is_known:
+            yield MetricName(OWN_GROUP, "MirrorPartition", "Lag", tags), lag.records
+        if lag.age_ms >= 0:
+            yield MetricName(OWN_GROUP, "MirrorPartition", "LagAgeMs", tags), lag.age_ms
+    for mirror_name, counts in states.items():
+        tag = ("mirror", mirror_name)
+        for state in MirrorPartitionState:
+            yield MetricName(OWN_GROUP, "Mirror", "PartitionCount", (tag, ("state", state.name))), counts[state]
+        yield MetricName(OWN_GROUP, "Mirror", "FailingPartitionCount", (tag,)), failing[mirror_name]
+        yield MetricName(OWN_GROUP, "Mirror", "UnknownLagCount", (tag,)), unknown[mirror_name]
+
+
 def sync_readings(errors: SyncErrorsView) -> Iterator[Reading]:
     """The error counters of the metadata syncs (MET12 to MET15)."""
     for name, value in (
@@ -183,6 +229,7 @@ def register_mirror_metrics(
     fetchers: Callable[[], Iterable[RunningFetcherView]],
     lags: Callable[[], Iterable[MirroredPartitionLag]],
     partitions: Callable[[], Iterable[PartitionView]],
+    led_partitions: Callable[[], Iterable[LedPartition]],
     sync_errors: SyncErrorsView,
 ) -> None:
     """Registers one collector for all of them in `registry`; it yields nothing while mirroring is
@@ -195,6 +242,7 @@ def register_mirror_metrics(
         yield from fetcher_readings(broker_id, fetchers())
         yield from lag_readings(lags())
         yield from partition_readings(partitions())
+        yield from led_partition_readings(led_partitions())
         yield from sync_readings(sync_errors)
 
     registry.add_collector(collect)

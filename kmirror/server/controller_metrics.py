@@ -83,9 +83,9 @@ class ControllerMetrics:
         now_ms = self._clock.monotonic_ms()
         for broker in list(controller.state.heartbeats.brokers.values()):
             tag = ("broker", str(broker.broker_id))
-            silent_ms = now_ms - broker.last_contact_ms if broker.contacted else 0
             state = controller.state.heartbeats.current_state(broker.broker_id)
-            yield _controller("TimeSinceLastHeartbeatReceivedMs", tag), silent_ms
+            if broker.contacted:  # otherwise nobody knows: 0 would say that it was heard of just now
+                yield _controller("TimeSinceLastHeartbeatReceivedMs", tag), now_ms - broker.last_contact_ms
             yield _controller("BrokerRegistrationState", tag), _REGISTRATION_STATES.get(state, 10)
 
     def _topics(self) -> Iterator[Reading]:

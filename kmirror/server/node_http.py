@@ -5,6 +5,7 @@ Kafka has JMX instead).
     /metrics.json    all metrics by MBean                      /health/ready   200 when the node serves, else 503 with the reasons
     /health          both as JSON; its status is that of ready
     /health/mirrors  of a broker: 200 when each mirror's partitions that it leads are well, else 503
+    /metrics/mbeans  the series of /metrics under the names that Prometheus' JMX exporter makes, mirrors' names in them
 
 A broker is ready when it is registered and not fenced, hears of the controller, has read the
 metadata up to the high watermark it knows, and has no log directory offline. A controller is ready
@@ -58,6 +59,7 @@ class NodeHttp:
             {
                 **({} if mirrors is None else {"/health/mirrors": self._mirrors_page}),
                 "/metrics": lambda: _in_steps(PROMETHEUS_CONTENT_TYPE, prometheus_steps(metrics)),
+                "/metrics/mbeans": lambda: _in_steps(PROMETHEUS_CONTENT_TYPE, prometheus_steps(metrics, spelled_as_mbeans=True)),
                 "/metrics.json": lambda: _in_steps(_JSON, json_steps(metrics)),
                 "/health": self._health,
                 "/health/live": lambda: _json(200, {"live": True}),

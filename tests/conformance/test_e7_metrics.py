@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pytest
+from support.brokers.prometheus_text import check_exposition
 from support.logs.storage_doubles import ManualClock
 from support.mirrors.mirror_harness import (
     FAST_MIRROR,
@@ -34,7 +35,7 @@ from kmirror.cli.kmirror import main
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.fetch.fetcher_stats import FetcherStats
-from kmirror.mirror.mirror_metrics import STATE_GAUGES, register_mirror_metrics
+from kmirror.mirror.mirror_metrics import STATE_GAUGES, LedPartition, register_mirror_metrics
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.partition.partition_description import NEVER_KNOWN, MirroredPartitionLag, PartitionLag
 from kmirror.mirror.source.source_cluster import SourceNode
@@ -123,6 +124,7 @@ class Room:
         self.fetchers: list[Running] = []
         self.lags: list[MirroredPartitionLag] = []
         self.partitions: list[Partition] = []
+        self.led: list[LedPartition] = []
         self.errors = SyncErrors()
         self.is_enabled = True
         register_mirror_metrics(
@@ -132,6 +134,7 @@ class Room:
             fetchers=lambda: self.fetchers,
             lags=lambda: self.lags,
             partitions=lambda: self.partitions,
+            led_partitions=lambda: self.led,
             sync_errors=self.errors,
         )
 
@@ -177,6 +180,49 @@ def test_met1_met3_a_lag_that_is_not_known_now_stays_with_its_age() -> None:
     assert (room.value(MANAGER.format("MaxLag")), room.value(MANAGER.format("MaxLagAgeMs"))) == (12, 42_000)
     room.lags.pop()
     assert (room.value(MANAGER.format("MaxLag")), room.value(MANAGER.format("MaxLagAgeMs"))) == (-1, -1)
+
+
+OWN = "kmirror:type=MirrorPartition,name={},mirror=dr.one,topic={},partition=0"
+
+
+def led(topic: str, state: str, lag: PartitionLag, *, is_failing: bool = False, mirror: str = "dr.one") -> LedPartition:
+    return LedPartition(mirror, TopicPartition(topic, 0), MirrorPartitionState[state], is_failing, lag)
+
+
+def test_a_lag_that_is_not_known_is_absent_and_counted() -> None:
+    """MaxLag says 12 while nobody knows how far behind the partition is: our own MBeans do not."""
+    room = Room()
+    room.led = [
+        led("a", "MIRRORING", PartitionLag(3, 20, True)),
+        led("b", "MIRRORING", PartitionLag(12, 42_000, False), is_failing=True),
+        led("c", "PREPARING", NEVER_KNOWN),
+    ]
+    beans = room.registry.mbeans()
+    assert beans[OWN.format("Lag", "a")] == {"Value": 3} and beans[OWN.format("LagAgeMs", "a")] == {"Value": 20}
+    assert OWN.format("Lag", "b") not in beans and beans[OWN.format("LagAgeMs", "b")] == {"Value": 42_000}
+    assert OWN.format("Lag", "c") not in beans and OWN.format("LagAgeMs", "c") not in beans
+    assert room.value("kmirror:type=Mirror,name=UnknownLagCount,mirror=dr.one") == 2
+    assert room.value("kmirror:type=Mirror,name=FailingPartitionCount,mirror=dr.one") == 1
+
+
+def test_a_stopped_partition_has_no_lag() -> None:
+    """Its log is its own: what was written to it after the failover made its lag 0."""
+    room = Room()
+    room.led = [led("a", "STOPPED", PartitionLag(0, 5, True)), led("b", "STOPPING", PartitionLag(4, 5, True))]
+    beans = room.registry.mbeans()
+    assert not [bean for bean in beans if "MirrorPartition,name=Lag" in bean]
+    assert room.value("kmirror:type=Mirror,name=UnknownLagCount,mirror=dr.one") == 0
+
+
+def test_partitions_are_counted_by_mirror_and_state() -> None:
+    room = Room()
+    known = PartitionLag(0, 1, True)
+    room.led = [led("a", "MIRRORING", known), led("b", "MIRRORING", known), led("c", "FAILED", known, mirror="other")]
+    count = "kmirror:type=Mirror,name=PartitionCount,mirror={},state={}"
+    for state in MirrorPartitionState:
+        assert room.value(count.format("dr.one", state.name)) == (2 if state.name == "MIRRORING" else 0)
+        assert room.value(count.format("other", state.name)) == (state.name == "FAILED")
+    assert room.value(OWN.format("State", "a") + ",state=MIRRORING") == 1
 
 
 def test_met2_the_slowest_fetcher() -> None:
@@ -373,7 +419,17 @@ def test_met1_met12_met20_over_http_and_by_the_tool(destination: EmbeddedCluster
         text = response.read().decode()
     assert 'kafka_server_mirror_MirrorFetcherManager_Value{name="MaxLag",clientId="MirrorReplica"} 0\n' in text
     assert 'kafka_server_mirror_MirrorMetadataManager_Value{name="MirroringPartitionState"} 2\n' in text
-    assert re.search(r'kafka_server_mirror_broker_1_fetcher_0_mirror_m_metrics_request_total\{broker_id="1",fetcher_id="0"\} \d', text)
+    assert re.search(r'kafka_server_mirror_fetcher_metrics_request_total\{mirror="m",broker_id="1",fetcher_id="0"\} \d', text)
+    assert 'kmirror_Mirror_Value{name="PartitionCount",mirror="m",state="MIRRORING"} 2\n' in text
+    assert 'kmirror_MirrorPartition_Value{name="Lag",mirror="m",topic="run",partition="0"} 0\n' in text
+    assert 'kmirror_Mirror_Value{name="UnknownLagCount",mirror="dead"} 1\n' in text, "its source is not there"
+    assert not re.search(r'name="Lag(AgeMs)?",mirror="(dead",|m",topic="stop")', text)
+    assert not [line for line in text.splitlines() if "mirror_m" in line.partition("{")[0]], "no name has the mirror in it"
+    with urllib.request.urlopen(f"{url}/metrics/mbeans", timeout=REACHED_S) as response:
+        spelled = response.read().decode()
+    assert re.search(r'kafka_server_mirror_broker_1_fetcher_0_mirror_m_metrics_request_total\{broker_id="1",fetcher_id="0"\} \d', spelled)
+    check_exposition(text)
+    check_exposition(spelled)
     assert main(["metrics", "--url", url, "--json", "--filter", "type=MirrorMetadataManager|type=MirrorFetcherManager"]) == 0
     beans = json.loads(capsys.readouterr().out)[url]
     expected = {METADATA.format(name) for name in [*STATE_GAUGES.values(), *(name for name, _ in SYNC_ERRORS.values())]}

@@ -8,6 +8,7 @@ import json
 
 import pytest
 from support.brokers.network_doubles import RawPeer
+from support.brokers.prometheus_text import check_exposition
 from support.logs.storage_doubles import ManualClock
 
 from kmirror.common.errors import ConfigError
@@ -53,8 +54,11 @@ def bench():
     bench.world.close()
 
 
+_SERIES = b'# HELP g_t_Count Attribute Count of the MBeans g:type=t.\n# TYPE g_t_Count counter\ng_t_Count{name="m"} 3\n'
+
+
 def test_metrics_and_health(bench):
-    assert bench.ask("GET /metrics HTTP/1.1\r\n\r\n") == ("HTTP/1.1 200 OK", b'# TYPE g_t_Count untyped\ng_t_Count{name="m"} 3\n')
+    assert bench.ask("GET /metrics HTTP/1.1\r\n\r\n") == ("HTTP/1.1 200 OK", _SERIES)
     assert json.loads(bench.ask("GET /metrics.json?x=1 HTTP/1.1\r\n\r\n")[1]) == {"g:type=t,name=m": {"Count": 3}}
     whole_page = {"ready": True, "reasons": [], "warnings": [], "looked_at": ["the broker"], "not_looked_at": []}
     assert json.loads(bench.ask("GET /health HTTP/1.1\r\n\r\n")[1]) == {"live": True, **whole_page}
@@ -110,6 +114,37 @@ def test_series_are_named_as_the_jmx_exporter_names_them():
     assert 'kafka_server_Produce_byte_rate{user="alice"} NaN' in lines
     assert not [line for line in lines if "app_info" in line], "a text is no number"
     assert json.loads(whole(json_steps(metrics)))["kafka.server:type=Produce,user=alice"] == {"byte-rate": None}
+
+
+def test_every_series_has_a_help_and_a_type():
+    metrics = MetricsRegistry(ManualClock())
+    metrics.meter(MetricName("kafka.server", "BrokerTopicMetrics", "BytesInPerSec")).mark(7)
+    metrics.gauge(sensor_metric("m", "request-total"), lambda: 3)
+    metrics.gauge(MetricName("kmirror", "MirrorPartition", "Lag", (("mirror", "m"),)), lambda: 3)
+    text = whole(prometheus_steps(metrics))
+    check_exposition(text)
+    lines = text.splitlines()
+    assert "# TYPE kafka_server_BrokerTopicMetrics_Count counter" in lines and "# TYPE kafka_server_m_request_total counter" in lines
+    assert "# TYPE kafka_server_BrokerTopicMetrics_OneMinuteRate gauge" in lines
+    assert "# HELP kafka_server_BrokerTopicMetrics_Count Attribute Count of the MBeans kafka.server:type=BrokerTopicMetrics." in lines
+    (help_line,) = (line for line in lines if line.startswith("# HELP kmirror_MirrorPartition_Value "))
+    assert "absent while it is not known" in help_line
+
+
+@pytest.mark.parametrize("mirror", ["m", "dr.one", "a-fetcher-0-mirror-b-metrics", "1-2-3"])
+def test_a_mirrors_name_is_a_label_wherever_an_mbean_has_it(mirror):
+    metrics = MetricsRegistry(ManualClock())
+    connection = (("broker-id", "2"), ("fetcher-id", "0"))
+    metrics.gauge(sensor_metric(f"mirror-broker-1-fetcher-0-mirror-{mirror}-metrics", "request-total", connection), lambda: 1)
+    client_id = f"MirrorFetcherThread-2-0-{mirror}"
+    metrics.gauge(MetricName("kafka.server", "FetcherLagMetrics", "ConsumerLag", (("clientId", client_id), ("topic", "t"))), lambda: 2)
+    metrics.gauge(MetricName("kafka.server", "FetcherLagMetrics", "ConsumerLag", (("clientId", "consumer"),)), lambda: 3)
+    text, spelled = whole(prometheus_steps(metrics)), whole(prometheus_steps(metrics, spelled_as_mbeans=True))
+    assert f'kafka_server_mirror_fetcher_metrics_request_total{{mirror="{mirror}",broker_id="2",fetcher_id="0"}} 1\n' in text
+    assert f'{{name="ConsumerLag",mirror="{mirror}",clientId="{client_id}",topic="t"}} 2\n' in text
+    assert '{name="ConsumerLag",clientId="consumer"} 3\n' in text and "mirror=" not in spelled
+    check_exposition(text)
+    check_exposition(spelled)
 
 
 def test_the_listener_is_host_and_port():
