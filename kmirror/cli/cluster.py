@@ -8,19 +8,21 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from kmirror.cli.tool_commands import CommandParser, connection, run_command_tool
+from kmirror.cli.tool_commands import CommandParser, SubcommandParser, connection, run_command_tool
 from kmirror.cli.tool_options import CommandError, print_json
 
 
 def build_parser() -> CommandParser:
     parser = CommandParser(prog="kafka-cluster", description="The Kafka cluster tool.", allow_abbrev=False)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="{cluster-id,unregister,list-endpoints}")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="{cluster-id,unregister,list-endpoints}", parser_class=SubcommandParser
+    )
     cluster_id = commands.add_parser("cluster-id", help="print the cluster's id")
     unregister = commands.add_parser("unregister", help="unregister a broker that no longer runs")
     endpoints = commands.add_parser("list-endpoints", help="list the brokers, or the controllers, with their addresses")
     for command in (cluster_id, unregister, endpoints):
-        connection(command, short=True)
         command.add_argument("--config", metavar="CONFIG", help="deprecated: --command-config")
+        connection(command, short=True)
     unregister.add_argument("--id", "-i", type=int, required=True, metavar="ID", help="the broker's id")
     endpoints.add_argument("--include-fenced-brokers", action="store_true", help="also list fenced brokers")
     for command in (cluster_id, endpoints):

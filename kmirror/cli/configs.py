@@ -9,6 +9,7 @@ a type without a name means all entities of the type.
 from __future__ import annotations
 
 import argparse
+import socket
 import sys
 from collections.abc import Sequence
 
@@ -95,6 +96,9 @@ def check(options: argparse.Namespace) -> None:
         for name in names:
             if name and not is_integer(name):
                 raise KmirrorError(f"The entity name for {types[0]} must be a valid integer broker id, but it is: {name}")
+    if types == ["ips"]:
+        for name in filter(None, names):
+            _check_address(name)
     if "describe" in given:
         if not set(WITH_DEFAULT) & set(types) and "entity-default" in given:
             raise KmirrorError(f"--entity-default must not be specified with --describe of {','.join(types)}")
@@ -103,6 +107,13 @@ def check(options: argparse.Namespace) -> None:
     else:
         _check_alter(options, types, names)
     refuse(options, "json", ("alter",))
+
+
+def _check_address(name: str) -> None:
+    try:
+        socket.getaddrinfo(name, None)
+    except (OSError, UnicodeError) as error:
+        raise KmirrorError(f"The entity name for ips must be a valid IP or resolvable host, but it is: {name}") from error
 
 
 def _check_types(types: list[str]) -> None:

@@ -167,7 +167,7 @@ def _print_deletion(group_id: str, top: Errors) -> None:
     elif top is Errors.INVALID_GROUP_ID:
         print_error(f"'{group_id}' is not valid.")
     elif top is Errors.GROUP_ID_NOT_FOUND:
-        print_error(f"'{group_id}' does not exist.")
+        print_error(Errors.GROUP_ID_NOT_FOUND.message)
     elif top is Errors.GROUP_AUTHORIZATION_FAILED:
         print_error(f"Access to '{group_id}' is not authorized.")
     elif top is Errors.NON_EMPTY_GROUP:

@@ -24,7 +24,7 @@ from kmirror.common.config import (
     valid_list,
     valid_string,
 )
-from kmirror.server.broker_config_docs import BROKER_CONFIG_DOCS
+from kmirror.server.broker_config_docs import BROKER_CONFIG_DOCS, no_effect_text
 from kmirror.server.broker_config_table import BROKER_CONFIG_TABLE
 
 _TYPES = {
@@ -81,7 +81,7 @@ def _build(*, dynamic_only: bool) -> ConfigDef:
             name,
             config_type,
             NO_DEFAULT if default == "REQUIRED" else None if default == "null" else default,
-            BROKER_CONFIG_DOCS.get(name, ""),
+            no_effect_text(name) if "N" in flags else BROKER_CONFIG_DOCS.get(name, ""),
             validator=_validator(valid, config_type),
             importance=Importance(importance),
             internal="I" in flags,

@@ -5,11 +5,16 @@ Names and levels are log4j's: `root` is the root logger, and FATAL, ERROR, WARN,
 TRACE stand for Python's CRITICAL to DEBUG and a level below it. Removing a level lets the logger
 inherit that of its parent again; the root logger has no parent. Loggers belong to the process, so
 nodes in one process share them.
+
+A logger is named after its module, and a module after Kafka's class. So a runbook for Kafka can be
+followed: `kafka.log.LogCleaner` is `kmirror.storage.log_cleaner`, whatever package the
+class is in.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any, Final
 
 from kmirror.common.errors import ApiException, Errors
@@ -26,6 +31,8 @@ LEVELS: Final = {
     "TRACE": TRACE,
 }
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
+_KAFKAS_CLASS: Final = re.compile(r"(?:org\.apache\.)?kafka\.(?:\w+\.)*(?P<name>[A-Z]\w*)")
+_WORD_BEGINS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _log = logging.getLogger(__name__)
 logging.addLevelName(TRACE, "TRACE")
 
@@ -58,7 +65,8 @@ def apply_changes(resource: Any, *, node_id: int, validate_only: bool) -> None:
         return
     for change in resource.configs:
         is_set = change.config_operation == _SET
-        logging.getLogger(_python_name(change.name)).setLevel(LEVELS[change.value] if is_set else logging.NOTSET)
+        for name in _python_names(change.name):
+            logging.getLogger(name).setLevel(LEVELS[change.value] if is_set else logging.NOTSET)
         _log.warning("Updated the log level of %s to %s", change.name, change.value if is_set else "that of its parent")
 
 
@@ -75,7 +83,7 @@ def _check(name: str, level: str | None, operation: int) -> None:
         raise ApiException(Errors.INVALID_REQUEST, text)
     if operation not in (_SET, _DELETE):
         raise ApiException(Errors.INVALID_REQUEST, f"Unknown operations type {operation}")
-    if name != ROOT_LOGGER and not isinstance(logging.Logger.manager.loggerDict.get(name), logging.Logger):
+    if not _python_names(name):
         raise ApiException(Errors.INVALID_CONFIG, f"Logger {name} does not exist!")
     if operation == _DELETE:
         if name == ROOT_LOGGER:
@@ -85,5 +93,18 @@ def _check(name: str, level: str | None, operation: int) -> None:
         raise ApiException(Errors.INVALID_CONFIG, text)
 
 
-def _python_name(name: str) -> str | None:
-    return None if name == ROOT_LOGGER else name
+def _python_names(name: str) -> list[str | None]:
+    """Returns the loggers that are meant, None for the root logger; empty if there is none.
+
+    A name of Kafka's class means the loggers of the modules that are named after it.
+    """
+    if name == ROOT_LOGGER:
+        return [None]
+    known = logging.Logger.manager.loggerDict
+    if isinstance(known.get(name), logging.Logger):
+        return [name]
+    found = _KAFKAS_CLASS.fullmatch(name)
+    if found is None:
+        return []
+    module = "." + _WORD_BEGINS.sub("_", found["name"]).lower()
+    return [one for one in sorted(known) if one.startswith("kmirror.") and one.endswith(module) and isinstance(known[one], logging.Logger)]

@@ -130,6 +130,7 @@ def test_kafka_consumer_groups(runner: Runner, cluster: EmbeddedCluster) -> None
         > groups --bootstrap-server BS --reset-offsets --group empty --execute --to-latest --topic g
         groups --bootstrap-server BS --describe --group empty
         groups --bootstrap-server BS --delete-offsets --group classic --topic g
+        groups --bootstrap-server BS --delete-offsets --group nosuch --topic g
         > groups --bootstrap-server BS --delete-offsets --group empty --topic g:0
         < groups --bootstrap-server BS --delete-offsets --group empty --topic g:1
         groups --bootstrap-server BS --describe --group empty

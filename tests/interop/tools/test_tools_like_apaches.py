@@ -73,6 +73,8 @@ def test_kafka_configs(runner: Runner) -> None:
         configs --bootstrap-server BS --describe --topic t
         configs --bootstrap-server BS --describe --topic t --all
         configs --bootstrap-server BS --describe --entity-type brokers
+        configs --bootstrap-server BS --describe --entity-type ips --entity-name 300.1.2.3.4
+        configs --bootstrap-server BS --alter --entity-type ips --entity-name 300.1.2.3.4 --add-config connection_creation_rate=5
         configs --bootstrap-server BS --describe --broker 2 --all
         > configs --bootstrap-server BS --alter --broker-defaults --add-config log.cleaner.threads=2
         > configs --bootstrap-server BS --alter --broker 1 --add-config log.retention.ms=20000000,log.cleaner.threads=1

@@ -219,3 +219,30 @@ def test_levels_of_loggers_are_set_and_inherited_again() -> None:
     assert logger.level == logging.NOTSET
     with pytest.raises(ApiException, match=r"Logger no\.such does not exist!"):
         apply_changes(iac.AlterConfigsResource(8, "1", [iac.AlterableConfig("no.such", 0, "INFO")]), node_id=1, validate_only=False)
+
+
+@pytest.mark.parametrize(
+    "name, logger",
+    [
+        ("kafka.server.KafkaApis", "kmirror.server.kafka_apis"),
+        ("org.apache.kafka.controller.QuorumController", "kmirror.controller.quorum_controller"),
+    ],
+)
+def test_a_kafka_class_names_the_logger_of_its_module(name: str, logger: str) -> None:
+    import kmirror.server.kafka_server  # noqa: F401 which has the loggers of a node
+
+    def change(operation: int, value: str | None) -> None:
+        configs = [iac.AlterableConfig(name, operation, value)]
+        apply_changes(iac.AlterConfigsResource(8, "1", configs), node_id=1, validate_only=False)
+
+    change(0, "TRACE")
+    assert logger_levels()[logger] == "TRACE"
+    change(1, None)
+    assert logging.getLogger(logger).level == logging.NOTSET
+
+
+@pytest.mark.parametrize("name", ["kafka.server.NoSuchClass", "kafka.server", "java.lang.KafkaApis", "KafkaApis"])
+def test_a_name_that_is_no_class_of_kafkas_names_no_logger(name: str) -> None:
+    configs = [iac.AlterableConfig(name, 0, "INFO")]
+    with pytest.raises(ApiException, match=f"Logger {name} does not exist!"):
+        apply_changes(iac.AlterConfigsResource(8, "1", configs), node_id=1, validate_only=False)
