@@ -201,6 +201,7 @@ BROKER_CONFIG_DOCS: Final = {
     "process.roles": "The roles of this node: broker, controller or both.",
     "producer.id.expiration.check.interval.ms": "The time in ms between two searches for producers whose state has expired.",
     "producer.id.expiration.ms": "The time in ms after which the state of an idle producer is removed.",
+    "queued.max.request.bytes": "The memory in bytes that the unfinished requests of all connections may hold; -1 is no limit.",
     "quota.window.num": "The number of windows over which clients' rates are measured for their quotas.",
     "quota.window.size.seconds": "The length in seconds of one window over which clients' rates are measured.",
     "replica.alter.log.dirs.io.max.bytes.per.second": (
