@@ -89,7 +89,8 @@ class _Page:
     def text(self, made: Provenance | None) -> str:
         wrong = self._wrong
         loose = without_log(self._tables)
-        status, sentence = ("different", "Something is wrong.") if wrong or loose else ("sound", "The logs are sound.")
+        sound = "What was looked at is sound." if self._unseen else "The logs are sound."
+        status, sentence = ("different", "Something is wrong.") if wrong or loose else ("sound", sound)
         parts = [
             "<h1>Logs and what lies beside them</h1>",
             verdict_box(status, sentence, summary_line(self._tables, self._unseen)),

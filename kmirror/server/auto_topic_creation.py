@@ -29,6 +29,8 @@ from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
 
 CREATE_TOPICS_VERSION = 7
+MAX_REFUSED = 1_000
+"""Topics whose refusal is remembered, so that it is told once as long as it lasts."""
 _log = logging.getLogger(__name__)
 
 
@@ -68,7 +70,7 @@ class AutoTopicCreationManager:
                 response = await self._controller.forward(forwarded)
         except KmirrorError as error:
             text = str(error.message if isinstance(error, ApiException) else error)
-            self._conditions.replace(names, dict.fromkeys(names, text), subject="Auto topic creation failed")
+            self._note(names, dict.fromkeys(names, text))
             return
         finally:
             for name in names:
@@ -78,7 +80,13 @@ class AutoTopicCreationManager:
             for topic in response.topics
             if topic.error_code not in (Errors.NONE, Errors.TOPIC_ALREADY_EXISTS)
         }
+        self._note(names, refused)
+
+    def _note(self, names: list[str], refused: dict[str, str]) -> None:
+        """Remembers the newest refusals only: clients name topics as they like."""
         self._conditions.replace(names, refused, subject="Auto topic creation failed")
+        for name in list(self._conditions)[:-MAX_REFUSED]:
+            self._conditions.forget(name)
 
     def _creatable(self, name: str) -> CreatableTopic:
         config = self._config

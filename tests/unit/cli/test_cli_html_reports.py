@@ -107,7 +107,7 @@ def test_verify_logs_shows_every_log_and_finding(tmp_path: Path, capsys: pytest.
     story.tell(100)
     story.end()
     assert kmirror(["verify-logs", str(tmp_path / "data"), "--report", str(tmp_path / "page.html")]) == 0
-    assert "The logs are sound." in Page((tmp_path / "page.html").read_text()).text
+    assert "What was looked at is sound." in Page((tmp_path / "page.html").read_text()).text
     path = max((tmp_path / "data" / "t-0").glob("*.log"), key=lambda path: path.stat().st_size)
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
