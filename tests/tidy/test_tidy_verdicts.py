@@ -23,7 +23,7 @@ WORDS = re.compile(
 OTHERWISE = (
     r"\b(or|must|may not|not be|should|is not|be) equal",
     r"equal to\b",
-    r"equal or\b",
+    r"equal (or|at all)\b",
     r"less than or equal",
     r"as well\b",
     r"offsets are equal at both ends",
