@@ -80,11 +80,11 @@ def served_by_both(pair: Pair) -> list[tuple[ApiKeys, int, int]]:
         answer = side.ask(ApiVersionsRequest("differential", "1"), 3)
         announced.append({key.api_key: (key.min_version, key.max_version) for key in answer.api_keys})
     theirs, ours = announced
-    forwarded_by_nobody = {row.api_key for row in ROWS if row.answered_by is AnsweredBy.NOBODY}
+    refused = {row.api_key for row in ROWS if row.answered_by is AnsweredBy.REFUSED}
     return [
         (api, max(theirs[api][0], ours[api][0], API_TABLE[api].lowest), min(theirs[api][1], ours[api][1]))
         for api in ApiKeys
-        if api in theirs and api in ours and api not in LEFT_OUT and api not in SHARE_STATE and api not in forwarded_by_nobody
+        if api in theirs and api in ours and api not in LEFT_OUT and api not in SHARE_STATE and api not in refused
     ]
 
 
