@@ -290,6 +290,14 @@ class ApiException(KmirrorError):
         return None if self.error is Errors.UNKNOWN_SERVER_ERROR else self.message
 
 
+class IllegalArgumentException(ApiException):
+    """A value that Kafka's brokers trip over: they answer UNKNOWN_SERVER_ERROR, and so do we. It is
+    the client's mistake, not an unexpected error here."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Errors.UNKNOWN_SERVER_ERROR, message)
+
+
 class CorruptFileError(KmirrorError):
     """Bytes in a file are not what they must be. `position` is the byte in `path` where that
     shows."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from kmirror.common.acl import CLUSTER_NAME, AclOperation, AclPermissionType, PatternType, ResourceType, known
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import ApiException, Errors, IllegalArgumentException
 from kmirror.common.uuid import Uuid
 from kmirror.controller.controller_result import ControllerResult
 from kmirror.controller.controller_state import ControllerState
@@ -39,6 +39,8 @@ class AclControlManager:
         self._state = state
 
     def create_acls(self, request: CreateAclsRequest) -> ControllerResult[CreateAclsResponse]:
+        if any(map(_is_for_filters, request.creations)):
+            raise IllegalArgumentException("A rule cannot be for ANY type, operation or permission")
         created: set[StandardAcl] = set()
         records: list[ApiMessageAndVersion] = []
         results: list[AclCreationResult] = []
@@ -80,6 +82,17 @@ class AclControlManager:
             acl_id = Uuid.random(self._state.random)
             if acl_id not in self._state.image.acls:
                 return acl_id
+
+
+def _is_for_filters(creation: AclCreation) -> bool:
+    """Whether a rule has a value that only filters may have; Kafka's AccessControlEntry and
+    ResourcePattern refuse it, for the whole request."""
+    return (
+        creation.resource_type == ResourceType.ANY
+        or creation.resource_pattern_type in (PatternType.ANY, PatternType.MATCH)
+        or creation.operation == AclOperation.ANY
+        or creation.permission_type == AclPermissionType.ANY
+    )
 
 
 def _validated(creation: AclCreation) -> StandardAcl:

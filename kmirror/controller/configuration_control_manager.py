@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from kmirror.common.errors import ApiException, Errors, unknown_mirror
+from kmirror.common.errors import ApiException, Errors, IllegalArgumentException, unknown_mirror
 from kmirror.controller.controller_result import ControllerResult
 from kmirror.controller.controller_state import ControllerState
 from kmirror.controller.mirror_state_topic import check_configs, is_mirror_state_topic
@@ -73,9 +73,9 @@ class ConfigurationControlManager:
                 if counts[resource] > 1:
                     raise ApiException(Errors.INVALID_REQUEST, "Each resource must appear at most once.")
                 records += self._incremental_records(resource, entry.configs, by_broker=by_broker)
+            except IllegalArgumentException:
+                raise  # fails the whole request, as in Kafka
             except ApiException as error:
-                if error.error is Errors.UNKNOWN_SERVER_ERROR:
-                    raise  # fails the whole request, as in Kafka
                 result.error_code, result.error_message = error.error, error.message
             response.responses.append(result)
         return ControllerResult([] if request.validate_only else records, response)
@@ -97,7 +97,7 @@ class ConfigurationControlManager:
         if change.config_operation == DELETE:
             return None
         if change.config_operation not in (SET, APPEND, SUBTRACT):
-            raise ApiException(Errors.UNKNOWN_SERVER_ERROR, f"Unknown operation type {change.config_operation}")
+            raise IllegalArgumentException(f"Unknown operation type {change.config_operation}")
         if change.value is None:
             raise ApiException(Errors.INVALID_REQUEST, f"Null value not supported for : {change.name}")
         if change.config_operation == SET:

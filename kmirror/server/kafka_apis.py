@@ -26,7 +26,7 @@ from collections.abc import Awaitable, Mapping
 from typing import Any, Protocol, cast
 
 from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import ApiException, Errors, IllegalArgumentException
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.coordinator.group.group_coordinator import GroupCoordinator
 from kmirror.coordinator.share.share_coordinator import ShareCoordinator
@@ -171,7 +171,7 @@ class KafkaApis:
                 raise ApiException(Errors.CLUSTER_AUTHORIZATION_FAILED)
             return await self.handler_of(request.api_key)(self, request)
         except ApiException as error:
-            if error.error is Errors.UNKNOWN_SERVER_ERROR:
+            if error.error is Errors.UNKNOWN_SERVER_ERROR and not isinstance(error, IllegalArgumentException):
                 _log.error("Unexpected error handling %s from %s: %s", request.api_key.name, request.client_address, error.message)
             return self._error_response(request, error)
 

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kmirror.common.acl import AclOperation, AclPermissionType, PatternType, ResourceType
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.acl import AclOperation
+from kmirror.common.errors import Errors
 from kmirror.metadata.authorizer.acl_descriptions import NO_AUTHORIZER, describe_acls
 from kmirror.server.request import CLOSE_CONNECTION, Request
-from kmirror.wire.messages.create_acls import AclCreation
 from kmirror.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
 if TYPE_CHECKING:
@@ -39,20 +38,7 @@ async def handle_create_acls(apis: KafkaApis, request: Request) -> Any:
     for creation in request.message.creations:
         if UNKNOWN in (creation.resource_pattern_type, creation.resource_type, creation.permission_type, creation.operation):
             return CLOSE_CONNECTION
-    if any(map(_is_for_filters, request.message.creations)):
-        raise ApiException(Errors.UNKNOWN_SERVER_ERROR, "A rule cannot be for ANY type, operation or permission")
     return await apis.controller.forward(request)
-
-
-def _is_for_filters(creation: AclCreation) -> bool:
-    """Whether a rule has a value that only filters may have; Kafka's AccessControlEntry and
-    ResourcePattern refuse it, for the whole request."""
-    return (
-        creation.resource_type == ResourceType.ANY
-        or creation.resource_pattern_type in (PatternType.ANY, PatternType.MATCH)
-        or creation.operation == AclOperation.ANY
-        or creation.permission_type == AclPermissionType.ANY
-    )
 
 
 async def handle_delete_acls(apis: KafkaApis, request: Request) -> Any:

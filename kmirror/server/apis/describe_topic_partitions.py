@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kmirror.common.acl import AclOperation, ResourceType
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import ApiException, Errors, IllegalArgumentException
 from kmirror.metadata.image import TopicImage
 from kmirror.metadata.mirror_names import topic_name_problem
 from kmirror.server.apis.topic_metadata import is_internal, view_partition
@@ -74,7 +74,7 @@ def _names(apis: KafkaApis, message: DescribeTopicPartitionsRequest) -> list[str
     if cursor is not None and cursor.partition_index < 0:
         raise ApiException(Errors.INVALID_REQUEST, f"DescribeTopicPartitionsRequest cursor partition must be valid: {cursor}")
     if cursor is None and "" in names:
-        raise ApiException(Errors.UNKNOWN_SERVER_ERROR, "A topic without a name cannot be described")
+        raise IllegalArgumentException("A topic without a name cannot be described")
     return names
 
 

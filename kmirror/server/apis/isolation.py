@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import IllegalArgumentException
 
 LEVELS = (0, 1)
 """READ_UNCOMMITTED and READ_COMMITTED."""
@@ -11,4 +11,4 @@ LEVELS = (0, 1)
 def check_isolation_level(isolation_level: int) -> None:
     """Raises UNKNOWN_SERVER_ERROR for another level, as Kafka's brokers answer it."""
     if isolation_level not in LEVELS:
-        raise ApiException(Errors.UNKNOWN_SERVER_ERROR, f"Unknown isolation level {isolation_level}")
+        raise IllegalArgumentException(f"Unknown isolation level {isolation_level}")

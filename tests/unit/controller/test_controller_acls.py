@@ -10,7 +10,7 @@ from msgspec import structs
 from support.brokers.metadata_doubles import ControllerDouble
 
 from kmirror.common.acl import AclOperation, PatternType, ResourceType
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import ApiException, Errors, IllegalArgumentException
 from kmirror.common.kafka_principal import KafkaPrincipal
 from kmirror.controller.acl_control_manager import MAX_RECORDS_PER_USER_OP, AclControlManager
 from kmirror.controller.controller_authorization import CLUSTER_OPERATIONS, GATES, UNGUARDED
@@ -52,10 +52,6 @@ def test_a_rule_is_made_once_however_often_it_is_asked_for() -> None:
         (AclCreation(4, "my-cluster", 3, "User:a", "*", 7, 3), "The only valid name for the CLUSTER resource is kafka-cluster"),
         (AclCreation(2, "", 3, "User:a", "*", 3, 3), "Invalid empty resource name"),
         (AclCreation(99, "foo", 3, "User:a", "*", 3, 3), "Invalid resourceType UNKNOWN"),
-        (AclCreation(1, "foo", 3, "User:a", "*", 3, 3), "Invalid resourceType ANY"),
-        (AclCreation(2, "foo", 2, "User:a", "*", 3, 3), "Invalid patternType MATCH"),
-        (AclCreation(2, "foo", 3, "User:a", "*", 1, 3), "Invalid operation ANY"),
-        (AclCreation(2, "foo", 3, "User:a", "*", 3, 1), "Invalid permissionType ANY"),
         (
             AclCreation(2, "foo", 3, "root", "*", 3, 3),
             "Could not parse principal from `root` (no colon is present separating the principal type from the principal name)",
@@ -66,6 +62,23 @@ def test_a_rule_that_cannot_be_is_refused_alone(creation: AclCreation, text: str
     controller = ControllerDouble()
     assert create(controller, creation, READ_FOO) == [(Errors.INVALID_REQUEST, text), (Errors.NONE, "")]
     assert names(controller) == ["foo"]
+
+
+@pytest.mark.parametrize(
+    "creation",
+    [
+        AclCreation(1, "foo", 3, "User:a", "*", 3, 3),
+        AclCreation(2, "foo", 1, "User:a", "*", 3, 3),
+        AclCreation(2, "foo", 2, "User:a", "*", 3, 3),
+        AclCreation(2, "foo", 3, "User:a", "*", 1, 3),
+        AclCreation(2, "foo", 3, "User:a", "*", 3, 1),
+    ],
+)
+def test_what_only_filters_may_say_fails_the_whole_request(creation: AclCreation) -> None:
+    controller = ControllerDouble()
+    with pytest.raises(IllegalArgumentException):
+        create(controller, READ_FOO, creation)
+    assert names(controller) == []
 
 
 def test_mirrors_and_two_phase_commit_can_be_named() -> None:
