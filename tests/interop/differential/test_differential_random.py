@@ -39,7 +39,7 @@ READS = {
     row.api_key for row in ROWS if row.api_key.name.startswith(("DESCRIBE_", "LIST_", "READ_")) or row.api_key.name.endswith("_DESCRIBE")
 } | {ApiKeys.FETCH, ApiKeys.METADATA, ApiKeys.OFFSET_FETCH, ApiKeys.OFFSET_FOR_LEADER_EPOCH, ApiKeys.FIND_COORDINATOR}
 REST_S = 0.03
-TRIES = 20
+TRIES = 60
 INDEX = re.compile(r"\[\d+\]")
 ORDERED: set[str] = set()
 """Paths of lists that are compared in order."""
