@@ -43,7 +43,6 @@ ABLATIONS = [
     ("dropped_after_acks", CUT_OFF_FILTERED, 4, "lost"),
     ("translated_behind", "mirror-maker-2", 3, "groups"),
     ("old_offsets_void", ANEW, 1, "groups"),
-    ("first_of_logs_kept", ANEW, 832, "groups"),
     ("offsets_in_transaction", KILLED, 1, "lost"),
     ("offsets_read_committed", KILLED, 2, "lost"),
     ("syncs_after_commit", KILLED, 3, "syncs"),
@@ -52,7 +51,10 @@ ABLATIONS = [
     ("losses_counted", f"{SOURCE_ANEW}-calm", 1, "silent"),
     ("flush_before_commit", LEGACY_CUT_OFF, 1, "lost"),
 ]
-"""With a seed that shows it; where a change of the program moves the moment, one of the next."""
+"""With a seed that shows it; where a change of the program moves the moment, one of the next. One
+seed in a thousand shows `first_of_logs_kept`, so a property test switches it off instead:
+`tests/unit/mirrormaker/test_offset_sync_histories.py`.
+"""
 TRIES = 8
 SOURCE, TARGET = TopicPartition("orders", 0), TopicPartition("a.orders", 0)
 
