@@ -44,7 +44,16 @@ from kmirror.common.errors import KmirrorError
 from kmirror.common.metrics import Value
 from kmirror.common.uuid import Uuid
 from kmirror.controller.storage_tool import FormatOptions, format_node
-from kmirror.embedded_options import ensure_known, flag, node_properties, number_of_brokers, security_of, strings, with_own_super_user
+from kmirror.embedded_options import (
+    SEPARATE_CONTROLLER_ID,
+    ensure_known,
+    flag,
+    node_properties,
+    number_of_brokers,
+    security_of,
+    strings,
+    with_own_super_user,
+)
 from kmirror.embedded_security import Security, Style
 from kmirror.metadata.authorizer.standard_authorizer import AUTHORIZER_CONFIGS
 from kmirror.node_process import NodeProcess
@@ -57,7 +66,6 @@ from kmirror.server.kafka_server import KafkaServer
 
 T = TypeVar("T")
 HOST = "127.0.0.1"
-SEPARATE_CONTROLLER_ID = 3000
 REGISTRATION_GRACE_MS = 15_000
 """How long a broker may try to register after the session of an earlier incarnation can have ended."""
 STARTUP_TIMEOUT_MS = 120_000

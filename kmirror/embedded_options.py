@@ -15,6 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kmirror.common.errors import KmirrorError
 
+SEPARATE_CONTROLLER_ID: Final = 3000
+CONTROLLER_INDEX: Final = SEPARATE_CONTROLLER_ID - 1
+"""The index in `node_config` of a controller in a process of its own (`processes=True`)."""
+
 if TYPE_CHECKING:
     from kmirror.embedded_security import Security
 
@@ -73,7 +77,7 @@ def node_properties(value: object, brokers: int) -> dict[int, dict[str, str]]:
         raise KmirrorError(f"node_config is a dict of dicts, not {value!r}")
     found: dict[int, dict[str, str]] = {}
     for index, properties in value.items():
-        if isinstance(index, bool) or not str(index).isdecimal() or int(index) >= brokers:
+        if isinstance(index, bool) or not str(index).isdecimal() or not (int(index) < brokers or int(index) == CONTROLLER_INDEX):
             raise KmirrorError(f"node_config has the indexes 0 to {brokers - 1}, not {index!r}")
         found[int(index)] = strings(f"node_config[{index}]", properties)
     return found

@@ -13,8 +13,9 @@ from support.mirrors.mirror_harness import call
 from support.waiting import REACHED_S
 
 from kmirror.common.errors import KmirrorError
+from kmirror.embedded_options import CONTROLLER_INDEX
 from tools.campaigns import checks
-from tools.campaigns.cluster import CONTROLLER_INDEX, Cluster
+from tools.campaigns.cluster import Cluster
 from tools.campaigns.created import CreatedTopics
 
 FAST_SESSION = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "100"}

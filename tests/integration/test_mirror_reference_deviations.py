@@ -550,9 +550,10 @@ def test_entry_21_the_tools_tables_are_the_kips(clusters: Clusters) -> None:
     assert tool(b, "--list")[1].splitlines()[1].split()[1] == "3", "the paused one is in the mirror"
     remove(b.bootstrap_servers, "m", "u")
     wait_state(b.bootstrap_servers, "m", "STOPPED", topic="u")
-    header, row = tool(b, "--list")[1].splitlines()
+    header, row, health = tool(b, "--list")[1].splitlines()
     assert header.split() == ["MIRROR", "TOPICS", "CLUSTER-ID", "BOOTSTRAP-SERVER"]
     assert row.split() == ["m", "2", a.cluster_id, a.bootstrap_servers]
+    assert "1 PAUSED" in health, "the states stand below the KIP's table"
     rows = [line.split() for line in tool(b, "--describe", "--mirror", "m")[1].splitlines()[1:]]
     assert rows == [
         ["m", "t", "0", "40", "40", "0", "PAUSED"],

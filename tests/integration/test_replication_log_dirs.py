@@ -233,7 +233,9 @@ def test_a_replica_moves_between_log_directories_under_load_and_loses_nothing(tm
 
 
 def test_a_throttled_move_goes_on_after_a_restart_and_can_be_turned_back(tmp_path) -> None:
-    with EmbeddedCluster(node_config=two_dirs(tmp_path), config={"replica.fetch.max.bytes": "4096"}, folder=tmp_path / "c") as cluster:
+    with EmbeddedCluster(
+        node_config={0: two_dirs(tmp_path)[0]}, config={"replica.fetch.max.bytes": "4096"}, folder=tmp_path / "c"
+    ) as cluster:
         admin = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap_servers}))
         admin.create_topics([NewTopic("m", 1, 1)])["m"].result(REACHED_S)
         produce_numbered(cluster.bootstrap_servers, "m", 0, 1000, acks="all")

@@ -19,13 +19,11 @@ from pathlib import Path
 from kmirror import EmbeddedCluster
 from kmirror.cli.demo_cluster import free_ports
 from kmirror.common.errors import KmirrorError
-from kmirror.embedded import SEPARATE_CONTROLLER_ID, EmbeddedNode
+from kmirror.embedded import EmbeddedNode
 from kmirror.node_process import NodeProcess
 
 START_LIMIT_S = 60
 POLL_S = 0.05
-CONTROLLER_INDEX = SEPARATE_CONTROLLER_ID - 1
-"""The controller's index in `node_config`."""
 
 
 class Cluster(EmbeddedCluster):
@@ -83,9 +81,9 @@ class Cluster(EmbeddedCluster):
 
     def controller_ends(self, limit_s: float) -> bool:
         """Whether the controller's process ends by itself within `limit_s`."""
-        pid = _process(self.controller).pid
+        process = _process(self.controller)
         deadline = time.monotonic() + limit_s
-        while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        while process.death is None:
             if time.monotonic() > deadline:
                 return False
             time.sleep(POLL_S)

@@ -21,8 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kmirror.common.errors import KmirrorError
+from kmirror.embedded_options import CONTROLLER_INDEX
 from tools.campaigns import ROOT, checks
-from tools.campaigns.cluster import CONTROLLER_INDEX
 from tools.campaigns.metadata_disk import MetadataDisk
 from tools.campaigns.run import CannotRunError, Run
 from tools.campaigns.stage import Stage, mirrored_from_apache
