@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.logs.golden_vectors import COMMITTED, golden_cases, golden_dir, unpacked_stage
+from support.logs.golden_vectors import golden_cases, golden_dir, unpacked_stage
 from support.logs.log_folders import write_log
 
 from kmirror.cli.log_diff import main
@@ -54,10 +54,13 @@ def test_a_log_equals_itself(case: str, capsys: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.parametrize("case", [case for case in golden_cases("05-compact") if not case.endswith(("delete", "open"))])
 def test_what_the_cleaner_removed_is_not_called_missing(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Holes that a checkpoint explains are compacted. Where only later keys explain one, nothing
+    here says that the topic was compacted: its metadata log was not recorded.
+    """
     code, report = diff(capsys, golden_dir() / case / "before", golden_dir() / case / "after2")
     found = counts(report)
-    assert code == 1 and found["compacted"] > (10 if COMMITTED else 0)
-    assert set(found) <= {"compacted", "control-only", "extra"}, found
+    assert code == 1 and found.get("compacted", 0) + found.get("not-decided", 0) > 0
+    assert set(found) <= {"compacted", "control-only", "extra", "not-decided"}, found
 
 
 @pytest.mark.parametrize("case", golden_cases("01-plain-java", "02-idempotent"))

@@ -67,7 +67,9 @@ with clusters("A", "B") as (a, b):
         port = int(until("the port is known", lambda: re.search(r"served on port (\d+)", program.log))[1])
         shares = until("both tasks have their partitions", lambda: (found := partitions_of_tasks()) == ["2", "3"] and found)
         health = until("everything runs", lambda: (found := fetch("/health"))["ready"] and found)
-        print(f"/health: {json.dumps(health)}")
+        told = {name: health[name] for name in ("ready", "reasons", "warnings", "not_looked_at")}
+        print(f"/health: {json.dumps(told)}")
+        print(f"looked at {len(health['looked_at'])} parts, such as {health['looked_at'][1]}")
 
         rows = until("B has acknowledged all records", lambda: (found := measured()) and sum(row[2] for row in found) == 200 and found)
         shown = [(*row[:3], f"~{row[3]} ms") for row in rows]

@@ -93,10 +93,12 @@ def test_a_job_that_fails_is_one_line_and_not_findings(
         collected(context.parallelize([7], 1).map(stumble))
     assert collected(context.parallelize([0], 1).map(stumble)) == [1]
 
-    monkeypatch.setattr("kmirror.cli.verify_logs.absolute_location", lambda location: location)
+    def fails(jobs: Any) -> Any:
+        return collected(context.parallelize([1], 1).map(fail))
+
+    monkeypatch.setattr("kmirror.spark.replay.collected", fails)
     assert main(["verify-logs", "a", "--engine", "spark"]) == 2
-    printed = capsys.readouterr()
-    assert "No such file or directory" in printed.err.splitlines()[-1] and "Traceback" not in printed.err
+    assert capsys.readouterr().err.splitlines()[-1] == "kmirror verify-logs: Spark's job failed: the disk: is gone"
 
 
 def test_the_reason_of_a_failed_job_is_found_between_java_and_python() -> None:
