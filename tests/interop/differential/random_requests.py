@@ -31,7 +31,6 @@ LEFT_OUT = {
     ApiKeys.DESCRIBE_QUORUM: "offsets of the metadata logs differ; test_differential_configs has it",
     ApiKeys.ADD_RAFT_VOTER: "would change the quorum; test_differential_controller has it",
     ApiKeys.REMOVE_RAFT_VOTER: "would change the quorum; test_differential_controller has it",
-    ApiKeys.DESCRIBE_LOG_DIRS: "an empty log of a topic that was made again was once listed by Kafka only, and why is not known yet",
     ApiKeys.DESCRIBE_SHARE_GROUP_OFFSETS: "Kafka never answers for a partition that does not exist",
     ApiKeys.ALTER_SHARE_GROUP_OFFSETS: "Kafka makes the group although the topic does not exist, and its state then differs",
     ApiKeys.DELETE_SHARE_GROUP_OFFSETS: "needs what ALTER_SHARE_GROUP_OFFSETS made; test_differential_share_groups has them",
