@@ -63,7 +63,7 @@ class ConnectWorkerProcess(MirrorMakerProcess):
 
 
 def _json(data: bytes) -> Any:
-    return json.loads(data) if data else None
+    return json.loads(data) if data and not data.lstrip().startswith(b"<") else None  # Jetty says 404 as a page
 
 
 def worker_properties(servers: str, settings: Mapping[str, str] | None = None) -> dict[str, str]:
