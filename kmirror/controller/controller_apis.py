@@ -59,6 +59,7 @@ from kmirror.wire.primitives import ProtocolReadError
 Request = TypeVar("Request")
 Handler = Callable[[RequestHeader, Any, ControllerRequestContext], Awaitable[Any]]
 FIRST_DELETE_TOPICS_WITH_CODE = 3
+"""The first version whose clients know TOPIC_DELETION_DISABLED."""
 HEED_TIMEOUT = (
     ApiKeys.CREATE_TOPICS,
     ApiKeys.DELETE_TOPICS,
@@ -67,7 +68,6 @@ HEED_TIMEOUT = (
     ApiKeys.ALTER_PARTITION_REASSIGNMENTS,
 )
 """A `timeout_ms` of 0 or less leaves these requests no time to do anything."""
-"""The first version whose clients know TOPIC_DELETION_DISABLED."""
 ENDPOINT_TYPE_BROKERS, ENDPOINT_TYPE_CONTROLLERS = 1, 2
 
 
@@ -236,9 +236,11 @@ class ControllerApis:
         rest."""
         if context.is_broker and not self.auth.may_on_cluster(context, AclOperation.CLUSTER_ACTION, log_if_denied=False):
             context = replace(context, is_broker=False)
+        is_late = context.api_key in HEED_TIMEOUT and request.timeout_ms <= 0
+        timed_out = _timed_out(context.api_key, header.api_version, request) if is_late else None
         refuse = check_request(self.auth, context.api_key, context, request, self.controller.image)
-        if context.api_key in HEED_TIMEOUT and request.timeout_ms <= 0:
-            return _timed_out(context.api_key, header.api_version, request)
+        if timed_out is not None and _asks_for_anything(request):
+            return timed_out
         response = await handler(header, request, context)
         if refuse is not None:
             refuse(response)
@@ -346,6 +348,16 @@ def _timed_out(api_key: ApiKeys, api_version: int, request: Any) -> Any:
     response = error_response(api_key, api_version, request, ApiException(Errors.REQUEST_TIMED_OUT))
     _clear_texts(response)
     return response
+
+
+def _asks_for_anything(request: Any) -> bool:
+    """Whether a request of HEED_TIMEOUT has anything left to do; what was refused is not late.
+
+    No list of partitions in ElectLeaders means all of them.
+    """
+    if hasattr(request, "topic_partitions"):
+        return request.topic_partitions is None or bool(request.topic_partitions)
+    return bool(request.topics or getattr(request, "topic_names", None))
 
 
 def _clear_texts(value: Any) -> None:

@@ -308,12 +308,12 @@ class ClientConnection:
         late = next((request for request in self._in_flight if request.correlation_id == correlation_id), None)
         if late is not None:
             self._in_flight.remove(late)
-        lost = DisconnectError(f"disconnected from {self.address} because a request timed out")
         if late is None:
-            self.lose(lost)
+            self.lose(DisconnectError(f"disconnected from {self.address} because a request timed out"))
             return
-        name = ApiKeys(late.api_key).name
-        timeout = RequestTimeoutError(f"{self.address} did not answer {name} (correlation id {correlation_id}) in time")
+        text = f"{self.address} did not answer {ApiKeys(late.api_key).name} in time"
+        lost = DisconnectError(f"disconnected because {text}")
+        timeout = RequestTimeoutError(text)
         if isinstance(late, AwaitedRequest):
             late.failed(timeout)
             self.lose(lost)

@@ -109,7 +109,7 @@ SOURCE_ROWS = [
 SYNC_ROWS = [
     Row("ACL28", K.CREATE_TOPICS, 7, {"topics": [{"name": "new", "num_partitions": 1, "replication_factor": 1}], "validate_only": True},
         "CREATE TOPIC new", TOPIC),
-    Row("ACL29", K.CREATE_PARTITIONS, 3, {"topics": [{"name": "t", "count": 9, "assignments": None}], "timeout_ms": 30000, "validate_only": True},
+    Row("ACL29", K.CREATE_PARTITIONS, 3, {"topics": [{"name": "t", "count": 9, "assignments": None}], "validate_only": True},
         "ALTER TOPIC t", TOPIC),
     Row("ACL30", K.INCREMENTAL_ALTER_CONFIGS, 1, ALTERED, "ALTER_CONFIGS CLUSTER_MIRROR m", MIRROR),
     Row("ACL31", K.OFFSET_COMMIT, 8, COMMITTED, "READ TOPIC t", TOPIC, ("READ GROUP g",), controller=False),

@@ -5,16 +5,18 @@ batch, compacted logs, damaged ones.
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
-from support.logs.golden_vectors import golden_cases, golden_dir, unpacked_stage
+from support.logs.golden_vectors import COMMITTED, golden_cases, golden_dir, unpacked_stage
 from support.logs.log_folders import write_log
 
 from kmirror.cli.log_diff import main
 from kmirror.record.builder import build_batch
 from kmirror.record.compression import CompressionType
 from kmirror.record.record_batch import iter_batches
+from kmirror.verify.chain import POLICY_UNKNOWN
 
 
 def diff(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, dict[str, object]]:
@@ -52,15 +54,41 @@ def test_a_log_equals_itself(case: str, capsys: pytest.CaptureFixture[str]) -> N
         assert (code, report["status"]) == (0, "equal")
 
 
-@pytest.mark.parametrize("case", [case for case in golden_cases("05-compact") if not case.endswith(("delete", "open"))])
-def test_what_the_cleaner_removed_is_not_called_missing(case: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Holes that a checkpoint explains are compacted. Where only later keys explain one, nothing
-    here says that the topic was compacted: its metadata log was not recorded.
-    """
-    code, report = diff(capsys, golden_dir() / case / "before", golden_dir() / case / "after2")
+CLEANED = [case for case in golden_cases("05-compact") if not case.endswith(("delete", "open"))]
+
+
+@pytest.mark.parametrize("case", CLEANED)
+def test_what_the_cleaner_removed_is_not_called_missing(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The broker's log dirs hold the cleaner's checkpoint, which proves that it was there."""
+    before, after = (log_dir(tmp_path / stage, case, stage) for stage in ("before", "after2"))
+    code, report = diff(capsys, before, after)
     found = counts(report)
-    assert code == 1 and found.get("compacted", 0) + found.get("not-decided", 0) > 0
+    assert code == 1 and found["compacted"] > (10 if COMMITTED else 0)
+    assert set(found) <= {"compacted", "control-only", "extra"}, found
+
+
+@pytest.mark.parametrize("case", CLEANED)
+def test_keys_alone_do_not_prove_that_a_cleaner_was_there(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A partition's folder by itself has no checkpoint: what only keys explain is not decided, and
+    the verdict says why. It is neither a loss nor excused by `--ignore compacted`.
+    """
+    folders = golden_dir() / case / "before", golden_dir() / case / "after2"
+    code, report = diff(capsys, *folders, "--ignore", "compacted,extra,control-only")
+    found = counts(report)
+    assert code == 1 and found["not-decided"] > 0
     assert set(found) <= {"compacted", "control-only", "extra", "not-decided"}, found
+    assert main([*map(str, folders)]) == 1
+    undecided = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  not decided at ")]
+    assert undecided and all(POLICY_UNKNOWN in line for line in undecided)
+
+
+def log_dir(folder: Path, case: str, stage: str) -> Path:
+    """A broker's log dir with this partition as it was at `stage`, and its cleaner's checkpoint."""
+    kind = case.removeprefix("05-compact-").removesuffix("-second")
+    topic = {"live-producers": "c-live", "log-append-time": "c-appendtime"}.get(kind, f"c-{kind}")
+    shutil.copytree(golden_dir() / case / stage, folder / f"{topic}-0")
+    shutil.copy(golden_dir() / case / f"top.{stage}" / "cleaner-offset-checkpoint", folder)
+    return folder
 
 
 @pytest.mark.parametrize("case", golden_cases("01-plain-java", "02-idempotent"))

@@ -110,7 +110,7 @@ def test_several_requests_are_in_flight_in_order(bench):
 def test_a_timeout_ends_the_connection_and_the_next_request_makes_a_new_one(bench):
     bench.ask()
     bench.delay_ms = 5_000
-    with pytest.raises(RequestTimeoutError, match=r"broker:9092 did not answer METADATA \(correlation id \d+\) in time"):
+    with pytest.raises(RequestTimeoutError, match=r"^broker:9092 did not answer METADATA in time$"):
         bench.ask(timeout_ms=100)
     bench.delay_ms = 0
     bench.ask()
