@@ -182,6 +182,17 @@ def test_b19_a_brokers_own_request_needs_cluster_action_alone(side: KmirrorSide,
         assert ask(side, "broker", row) == {row.error}, "a request that is forwarded is its client's"
 
 
+def test_a_request_without_time_leaves_out_no_topic(side: KmirrorSide) -> None:
+    """What is refused was taken out of the request, and the answer had no row for it."""
+    topics = [{"name": name, "count": 9, "assignments": None} for name in ("t", "mirrored")]
+    request = message_of(K.CREATE_PARTITIONS, {"topics": topics, "timeout_ms": 0, "validate_only": True})
+    answer = side.ask("has-ACL29", K.CREATE_PARTITIONS, 3, request)
+    assert sorted((row.name, Errors.for_code(row.error_code)) for row in answer.results) == [
+        ("mirrored", Errors.REQUEST_TIMED_OUT),
+        ("t", Errors.REQUEST_TIMED_OUT),
+    ]
+
+
 def test_acl36_consumers_of_mirror_topics_need_what_they_need_of_any_topic(side: KmirrorSide) -> None:
     def asked(user: str, api_key: ApiKeys, version: int, fields: dict[str, Any]) -> set[Errors]:
         return errors_of(side.ask(user, api_key, version, message_of(api_key, fields)))
