@@ -46,6 +46,7 @@ from support.peers.peers import KafkaPeer, apache_kafka
 
 from kmirror import EmbeddedCluster
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.mirrormaker.connect_offsets import TOPIC_IDS
 from kmirror.mirrormaker.formats import Checkpoint, OffsetSync
 
 pytestmark = pytest.mark.interop
@@ -191,6 +192,7 @@ def compare(theirs: Copy, ours: Copy, records: Records) -> None:
     assert ours.tasks() == theirs.tasks(), theirs.flow
     offsets = stored(theirs)
     assert stored(ours) == offsets, theirs.flow
+    assert_ids_of_source_topics(ours, offsets)
     assert {connector for connector, _ in offsets} == {f"Mirror{name}Connector" for name in ("Source", "Checkpoint", "Heartbeat")}
     compare_groups(theirs, ours)
 
@@ -214,13 +216,24 @@ def determined(copy: Copy) -> dict[tuple[str, str, int], Checkpoint]:
 
 
 def stored(copy: Copy) -> dict[tuple[str, str], int | None]:
-    """But for checkpoints that need not be there."""
+    """But for checkpoints that need not be there, and for the ids of topics, which Connect does not store."""
     found = {}
     for (connector, source), offset in copy.stored().items():
         place = json.loads(source)
+        if connector == TOPIC_IDS:
+            continue
         if connector != "MirrorCheckpointConnector" or (copy.local(place["topic"]), place["partition"]) not in script.BETWEEN:
             found[connector, source] = offset
     return found
+
+
+def assert_ids_of_source_topics(ours: Copy, offsets: dict[tuple[str, str], int | None]) -> None:
+    """Ours stores the id of a source's topic beside each partition that it has read."""
+    places = [json.loads(source) for connector, source in ours.stored() if connector == TOPIC_IDS]
+    assert {place["connector"] for place in places} == {"MirrorSourceConnector"}, ours
+    read = [json.loads(source) for connector, source in offsets if connector == "MirrorSourceConnector"]
+    with_id = {(place["topic"], place["partition"]) for place in places}
+    assert {(place["topic"], place["partition"]) for place in read} <= with_id, ours
 
 
 def assert_heartbeats(copy: Copy) -> None:

@@ -122,6 +122,7 @@ def _start(cluster: Standalone, name: str, main_class: str, *arguments: str) -> 
 
 
 def _wait_for(cluster: Standalone, workers: int, processes: list[subprocess.Popen[bytes]]) -> None:
+    """A master that is still starting serves a page where its JSON will be."""
     deadline = time.monotonic() + REACHED_S
     while True:
         for process in processes:
@@ -129,7 +130,7 @@ def _wait_for(cluster: Standalone, workers: int, processes: list[subprocess.Pope
         try:
             if cluster.alive() == workers:
                 return
-        except OSError:
+        except (OSError, ValueError):
             pass
         assert time.monotonic() < deadline, f"no {workers} workers after {REACHED_S} s: {_logs(cluster)}"
         time.sleep(0.1)
