@@ -3,7 +3,8 @@
 Requests go to any known broker, which forwards them to the controller where needed. A question that
 only a partition's leader, a group's coordinator or one broker can answer goes there. If a broker
 cannot be reached, the next one is asked; `NoBrokerError` means that none is left. Retriable errors
-(leaders that move, coordinators that load) are retried with a short pause until the time is up.
+(leaders that move, coordinators that load) are retried with a short pause until the time is up, at
+the next broker: the one that answered may be cut off from the nodes that it needs.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ class AdminRequests:
         self.controllers = controllers
         self.nodes: dict[int, Node] = {}
         self._bootstrap = list(bootstrap_servers)
+        self._first: tuple[str, int] | None = None
+        """The broker that was asked last. It is asked first."""
 
     def timeout(self, options: RequestOptions | None) -> int:
         return self._or_default(None if options is None else options.timeout_ms)
@@ -76,12 +79,13 @@ class AdminRequests:
 
     async def ask_any(self, request: Any, timeout_ms: int | None = None, *, max_version: int | None = None) -> Any:
         """Asks the first broker that can be reached."""
-        known = [(self.nodes[node_id].host, self.nodes[node_id].port) for node_id in sorted(self.nodes)]
         failures = []
         late: NotConnectedError | None = None
-        for host, port in dict.fromkeys(known + self._bootstrap):
+        for host, port in self._in_order():
             try:
-                return await self.client.send(host, port, request, timeout_ms=self._or_default(timeout_ms), max_version=max_version)
+                answer = await self.client.send(host, port, request, timeout_ms=self._or_default(timeout_ms), max_version=max_version)
+                self._first = host, port
+                return answer
             except AuthenticationError:
                 raise
             except DisconnectError as error:
@@ -92,10 +96,25 @@ class AdminRequests:
                 failures.append(str(error))
                 late = error
             except RequestTimeoutError as error:
+                self._first = host, port
                 raise ApiException(Errors.REQUEST_TIMED_OUT, str(error)) from error
         if late is not None:
             raise ApiException(Errors.REQUEST_TIMED_OUT, "; ".join(failures)) from late
         raise NoBrokerError("no broker could be reached: " + "; ".join(failures))
+
+    def _in_order(self) -> list[tuple[str, int]]:
+        """Returns the brokers, from the one that was asked last, and then the bootstrap servers."""
+        known = [(self.nodes[node_id].host, self.nodes[node_id].port) for node_id in sorted(self.nodes)]
+        if self._first in known:
+            at = known.index(self._first)
+            known = known[at:] + known[:at]
+        return list(dict.fromkeys(known + self._bootstrap))
+
+    def _pass_on(self) -> None:
+        """Lets the broker after the one that was asked last be asked first."""
+        order = self._in_order()
+        if len(self.nodes) > 1:
+            self._first = order[1]
 
     async def ask_node(self, node_id: int | None, request: Any) -> Any:
         """Asks this broker and no other; any broker if `node_id` is None."""
@@ -198,13 +217,19 @@ class AdminRequests:
         return await self.retry(attempt, timeout_ms) if wanted else {}
 
     async def retry(self, attempt: Callable[[], Awaitable[T]], timeout_ms: int | None = None) -> T:
-        """Calls `attempt` until it succeeds, fails for good, or the time is up."""
+        """Calls `attempt` until it succeeds, fails for good, or the time is up.
+
+        Each attempt asks another broker first.
+        """
         deadline_ms = self.runtime.clock.monotonic_ms() + self._or_default(timeout_ms)
         while True:
             try:
                 return await attempt()
             except ApiException as error:
-                if not error.error.retriable or self.runtime.clock.monotonic_ms() >= deadline_ms:
+                if not error.error.retriable:
+                    raise
+                self._pass_on()
+                if self.runtime.clock.monotonic_ms() >= deadline_ms:
                     raise
             await self.runtime.sleep_ms(RETRY_PAUSE_MS)
 

@@ -79,6 +79,13 @@ class SimCluster(SimServer):
             raise KmirrorError(f"{self.name} is not serving")
         return self.server.broker.replica_manager.get_partition_or_exception(partition)
 
+    def leads(self, partition: TopicPartition) -> bool:
+        """Whether the node serves and has heard that it leads the partition."""
+        if self.server is None or self.server.broker is None:
+            return False
+        found = self.server.broker.replica_manager.get_partition(partition)
+        return found is not None and found.is_leader
+
     def append(self, partition: TopicPartition, records: Buffer, *, origin: AppendOrigin = AppendOrigin.CLIENT) -> None:
         """Appends to the leader's log what the simulated clients cannot write: transactional
         batches and their markers, as a coordinator does.

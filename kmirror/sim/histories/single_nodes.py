@@ -35,6 +35,10 @@ async def fail_back(stage: Stage) -> None:
 
 
 async def restart(stage: Stage, name: str) -> None:
-    stage.cluster(name).crash()
-    stage.cluster(name).start()
-    await stage.cluster(name).wait_started()
+    """The node dies and comes back, and leads again what it led."""
+    node = stage.cluster(name)
+    led = [partition for partition in PARTITIONS if node.leads(partition)]
+    node.crash()
+    node.start()
+    await node.wait_started()
+    await stage.until(f"{name} leads what it led", lambda: all(node.leads(partition) for partition in led))

@@ -21,7 +21,7 @@ from kmirror.cli.mirrors_groups import GroupBeyondEnd, groups_beyond
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.network.client import NetworkClient
-from kmirror.network.client_errors import NotConnectedError
+from kmirror.network.client_errors import NotConnectedError, RequestTimeoutError
 from kmirror.runtime.asyncio_runtime import run
 from kmirror.wire.messages import (
     alter_client_quotas,
@@ -199,6 +199,34 @@ def test_a_bootstrap_server_that_answers_nothing_hid_the_others() -> None:
     with pytest.raises(ApiException) as raised:
         run(lambda runtime: ask(runtime, "off"))
     assert (raised.value.error, raised.value.message) == (Errors.REQUEST_TIMED_OUT, "no connection to off:1 in time")
+
+
+def test_a_broker_that_its_peers_cannot_reach_was_asked_again_and_again() -> None:
+    """One that is cut off from the coordinator answered each attempt until the time was up."""
+    asked: list[str] = []
+
+    class CutOff:
+        async def send(self, host: str, port: int, request: Any, *, timeout_ms: int, max_version: int | None) -> Any:
+            asked.append(host)
+            if host == "two":
+                raise RequestTimeoutError("no answer of two in time")
+            return host
+
+    async def attempt(requests: AdminRequests) -> str:
+        host: str = await requests.ask_any(metadata.MetadataRequest())
+        if host == "one":
+            raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
+        return host
+
+    async def ask(runtime: Any) -> list[str]:
+        client: Any = CutOff()
+        requests = AdminRequests(runtime, client, [("one", 1)], timeout_ms=5_000, controllers=False)
+        requests.nodes = {number: Node(number, host, 1, None) for number, host in enumerate(("one", "two", "three"), 1)}
+        first = await requests.retry(lambda: attempt(requests))
+        return [first, await requests.ask_any(metadata.MetadataRequest())]
+
+    assert run(ask) == ["three", "three"]
+    assert asked == ["one", "two", "three", "three"]
 
 
 def coordinators(*nodes: int) -> list[Answer]:
