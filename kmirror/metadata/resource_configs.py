@@ -20,20 +20,25 @@ SOURCE_CLUSTER_ID_CONFIG = "source.cluster.id"
 
 
 def _group_configs() -> ConfigDef:
+    """Returns the definitions in Kafka's order, which DescribeConfigs shows in places."""
     d = ConfigDef()
 
     def number(name: str, default: int, minimum: int, about: str) -> None:
         d.define(name, ConfigType.INT, default, about, validator=at_least(minimum), valid=f"[{minimum},...]")
 
-    for kind in ("consumer", "share", "streams"):
-        number(
-            f"{kind}.session.timeout.ms",
-            45_000,
-            1,
-            f"The time in ms without a heartbeat after which a member is removed from a {kind} group.",
-        )
-        number(f"{kind}.heartbeat.interval.ms", 5_000, 1, f"The time in ms between two heartbeats of a member of a {kind} group.")
-        number(f"{kind}.assignment.interval.ms", 1_000, 0, f"The shortest time in ms between two assignments of a {kind} group.")
+    def session(kind: str) -> None:
+        text = f"The time in ms without a heartbeat after which a member is removed from a {kind} group."
+        number(f"{kind}.session.timeout.ms", 45_000, 1, text)
+        text = f"The time in ms between two heartbeats of a member of a {kind} group."
+        number(f"{kind}.heartbeat.interval.ms", 5_000, 1, text)
+
+    def assignment(kind: str) -> None:
+        text = f"The shortest time in ms between two assignments of a {kind} group."
+        number(f"{kind}.assignment.interval.ms", 1_000, 0, text)
+
+    session("consumer")
+    assignment("consumer")
+    session("share")
     number("share.record.lock.duration.ms", 30_000, 1_000, "The time in ms that a record stays acquired by a member of a share group.")
     number("share.delivery.count.limit", 5, 2, "The largest number of times that a record is delivered to a share group.")
     number(
@@ -50,6 +55,8 @@ def _group_configs() -> ConfigDef:
         True,
         "Whether a member of a share group may prolong the time that a record stays acquired.",
     )
+    assignment("share")
+    session("streams")
     number("streams.num.standby.replicas", 0, 0, "The number of standby copies of each task of a streams group.")
     number(
         "streams.initial.rebalance.delay.ms",
@@ -57,6 +64,7 @@ def _group_configs() -> ConfigDef:
         0,
         "The time in ms that a new streams group waits for members before its first assignment.",
     )
+    assignment("streams")
     return d
 
 

@@ -6,12 +6,16 @@ value is the dynamic one of this broker, otherwise the cluster-wide dynamic one,
 in the properties file, otherwise the default. The synonyms are that chain. As in Kafka, the chain
 begins at the config's own (primary) name: a value that comes only from a config with another unit
 (`log.retention.hours` for `retention.ms`) has no synonyms and counts as a default.
+
+The configs come in the order of the hash maps that Kafka goes through: first what was set and is
+not among the values (internal and unknown settings), then all values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from kmirror.common.config import ConfigDef, ConfigKey, UpdateMode, to_text
@@ -23,6 +27,7 @@ from kmirror.metadata.topic_configs import TOPIC_CONFIG_SYNONYMS, TOPIC_CONFIGS,
 from kmirror.server.broker_configs import broker_configs, dynamic_only_configs
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.runtime_logger_manager import logger_levels
+from kmirror.storage.java_hash_map import java_hash_map_order, java_string_key_hash
 
 
 class ConfigSource(IntEnum):
@@ -79,16 +84,17 @@ class ConfigViews:
         self._image = image
         self._dynamic = image.configs.broker(config.node_id)
         self._dynamic_default = image.configs.cluster_default()
+        self._originals = _overridden(config.props, self._dynamic_default, self._dynamic)
 
     # --- brokers
     # ----------------------------------------------------------------------------------------------------
 
     def broker(self) -> list[DescribedConfig]:
         """Returns every config of this broker that is not internal, and others that were set."""
-        configs = broker_configs()
-        names = [key.name for key in configs if key.name in self._config.props or self._is_shown(key)]
-        names += [name for name in self._config.props if name not in configs]
-        names += [name for name in {**self._dynamic_default, **self._dynamic} if name not in configs and name not in names]
+        values = [key.name for key in broker_configs() if self._is_shown(key)]
+        shown = frozenset(values)
+        names = [name for name in hash_map_order(self._originals) if name not in shown]
+        names += hash_map_order(values)
         return [self._broker_entry(name, self._broker_value(name)) for name in names]
 
     def _is_shown(self, key: ConfigKey) -> bool:
@@ -101,8 +107,8 @@ class ConfigViews:
     def broker_defaults(self) -> list[DescribedConfig]:
         """Returns the cluster-wide dynamic configs."""
         entries = []
-        for name, value in self._dynamic_default.items():
-            entry = self._broker_entry(name, value)
+        for name in hash_map_order(self._dynamic_default):
+            entry = self._broker_entry(name, self._dynamic_default[name])
             own = tuple(synonym for synonym in entry.synonyms if synonym.source == ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
             entries.append(entry._replace(synonyms=own, source=_source(own)))
         return entries
@@ -111,9 +117,10 @@ class ConfigViews:
         for props in (self._dynamic, self._dynamic_default):
             if name in props:
                 return _printed(broker_configs(), name, props[name])
-        if name in broker_configs():
-            return self._config.text(name)
-        return self._config.props.get(name)
+        if name not in broker_configs():
+            return self._config.props.get(name)
+        is_superseded = name in self._config.props and name not in self._originals
+        return _defaults((name,)).get(name) if is_superseded else self._config.text(name)
 
     def _broker_entry(self, name: str, value: str | None) -> DescribedConfig:
         key = _broker_key(name)
@@ -155,7 +162,8 @@ class ConfigViews:
             raise ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION, "")
         overrides = self._image.configs.topic(name)
         inherited = inherited_topic_configs({**self._config.props, **self._dynamic_default, **self._dynamic})
-        return [self._topic_entry(key, overrides, inherited) for key in TOPIC_CONFIGS if self._is_shown(key)]
+        names = hash_map_order(key.name for key in TOPIC_CONFIGS if self._is_shown(key))
+        return [self._topic_entry(TOPIC_CONFIGS[name], overrides, inherited) for name in names]
 
     def _topic_entry(self, key: ConfigKey, overrides: Mapping[str, str], inherited: Mapping[str, str]) -> DescribedConfig:
         name = key.name
@@ -176,7 +184,8 @@ class ConfigViews:
         The broker config `group.X` gives the default of X.
         """
         overrides = self._image.configs.props(ConfigResource(RESOURCE_GROUP, name))
-        return [self._group_entry(key, overrides) for key in GROUP_CONFIGS if not key.internal]
+        names = hash_map_order(key.name for key in GROUP_CONFIGS if not key.internal)
+        return [self._group_entry(GROUP_CONFIGS[name], overrides) for name in names]
 
     def _group_entry(self, key: ConfigKey, overrides: Mapping[str, str]) -> DescribedConfig:
         broker_name = f"group.{key.name}"
@@ -194,7 +203,8 @@ class ConfigViews:
     def client_metrics(self, name: str) -> list[DescribedConfig]:
         """Returns every config of a subscription, which need not exist."""
         overrides = self._image.configs.props(ConfigResource(RESOURCE_CLIENT_METRICS, name))
-        return [_plain_entry(key, overrides, ConfigSource.CLIENT_METRICS_CONFIG) for key in CLIENT_METRICS_CONFIGS]
+        keys = [CLIENT_METRICS_CONFIGS[key] for key in hash_map_order(CLIENT_METRICS_CONFIGS.names())]
+        return [_plain_entry(key, overrides, ConfigSource.CLIENT_METRICS_CONFIG) for key in keys]
 
     def mirror(self, name: str) -> list[DescribedConfig]:
         """Returns what is set for an existing mirror.
@@ -210,9 +220,33 @@ class ConfigViews:
         return [_plain_entry(key, overrides, ConfigSource.DYNAMIC_BROKER_CONFIG) for key in shown]
 
     def loggers(self) -> list[DescribedConfig]:
-        """Returns the loggers of this process and their levels, `root` first."""
-        source = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
-        return [DescribedConfig(name, level, source, documentation="") for name, level in logger_levels().items()]
+        """Returns the loggers of this process and their levels."""
+        source, levels = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG, logger_levels()
+        return [DescribedConfig(name, levels[name], source, documentation="") for name in hash_map_order(levels)]
+
+
+def _overridden(props: Mapping[str, str], *overrides: Mapping[str, str]) -> dict[str, str]:
+    """Returns the properties with what was set at runtime.
+
+    What is set in one unit takes the place of what the file says in any other unit.
+    """
+    result = dict(props)
+    for changes in overrides:
+        for name, value in changes.items():
+            for synonym in _BROKER_SYNONYMS.get(name, ()):
+                result.pop(synonym, None)
+            result[name] = value
+    return result
+
+
+def hash_map_order(names: Iterable[str]) -> tuple[str, ...]:
+    """Returns names in the order of Java's HashMap, into which they were put in the given order."""
+    return _remembered_order(tuple(names))
+
+
+@lru_cache(maxsize=32)
+def _remembered_order(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(java_hash_map_order(names, java_string_key_hash))
 
 
 def _source(synonyms: tuple[Synonym, ...]) -> int:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
@@ -35,7 +34,6 @@ from kmirror.metadata.image import (
 from kmirror.server.config_views import ConfigSource, ConfigViews, DescribedConfig
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.request import Request
-from kmirror.storage.java_hash_map import java_hash_map_order, java_string_key_hash
 from kmirror.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -98,23 +96,10 @@ def _describe(
     wanted = frozenset(resource.configuration_keys or ())
     result.configs = [
         _entry(entry, with_synonyms=message.include_synonyms, with_documentation=message.include_documentation)
-        for entry in (_in_kafkas_order(entries) if wanted else entries)
+        for entry in entries
         if not wanted or entry.name in wanted
     ]
     return result
-
-
-def _in_kafkas_order(entries: list[DescribedConfig]) -> list[DescribedConfig]:
-    """Named keys come in the order of Kafka's map of all of them, whatever order they were asked
-    in.
-    """
-    by_name = {entry.name: entry for entry in entries}
-    return [by_name[name] for name in _hash_map_order(tuple(by_name))]
-
-
-@lru_cache(maxsize=16)
-def _hash_map_order(names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(java_hash_map_order(names, java_string_key_hash))
 
 
 def _authorize(apis: KafkaApis, request: Request, resource: DescribeConfigsResource) -> None:

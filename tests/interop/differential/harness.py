@@ -42,7 +42,7 @@ CHOSEN = {
     "last_caught_up_timestamp",
 }
 CHOSEN_IF_SET = {"session_id", "log_append_time_ms", "replica_directory_id"}
-UNORDERED = {"supported_features", "finalized_features", "topics", "responses", "results", "configs", "groups", "config_resources", "partitions",
+UNORDERED = {"supported_features", "finalized_features", "topics", "responses", "results", "groups", "config_resources", "partitions",
              "replica_election_results", "partition_responses", "partition_result", "members"}  # fmt: skip
 IDENTITY = ("name", "topic", "topic_id", "group_id", "feature", "resource_type", "resource_name", "partition", "partition_index",
             "partition_id", "index", "group_instance_id", "member_id")  # fmt: skip
