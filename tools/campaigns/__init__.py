@@ -3,6 +3,7 @@ fills and cuts.
 
     python -m tools.campaigns kills --rounds 100 --seed 1        SIGKILL and SIGSTOP of the destination's nodes, its controller among them
     python -m tools.campaigns failovers --rounds 10              failover and failback between the reference and us
+    python -m tools.campaigns fronts --rounds 10                 a destination whose defaults keep less, and failovers before the configs came
     python -m tools.campaigns disks --rounds 12                  tmpfs: full, read-only, emptied, removed, one of two, the metadata's (root)
     python -m tools.campaigns topics --rounds 3 --topics 1000    a thousand mirrored topics
     python -m tools.campaigns link --rounds 30                   a link that delays, resets, goes silent

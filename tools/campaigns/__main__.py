@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from tools.campaigns import __doc__ as about
-from tools.campaigns import disks, failovers, kills, link, topics, workers
+from tools.campaigns import disks, failovers, fronts, kills, link, topics, workers
 from tools.campaigns.run import Campaign, CannotRunError, perform
 
 CAMPAIGNS: dict[str, tuple[Campaign, int]] = {
     "kills": (kills.campaign, 100),
     "failovers": (failovers.campaign, 10),
+    "fronts": (fronts.campaign, 10),
     "disks": (disks.campaign, 12),
     "topics": (topics.campaign, 3),
     "link": (link.campaign, 30),

@@ -23,6 +23,7 @@ CANNOT_RUN = 2
         ["kills", "--rounds", "2"],
         ["kills", "--combined", "--rounds", "2", "--seed", "4"],
         ["failovers", "--rounds", "1"],
+        ["fronts", "--rounds", "1", "--seed", "3"],
         ["disks", "--rounds", "2"],
         ["disks", "--case", "metadata", "--rounds", "5"],
         ["topics", "--rounds", "1", "--topics", "100"],
