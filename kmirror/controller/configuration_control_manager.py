@@ -21,6 +21,7 @@ from kmirror.metadata.image import RESOURCE_BROKER, RESOURCE_MIRROR, RESOURCE_TO
 from kmirror.metadata.mirror_filters import log_overlaps
 from kmirror.metadata.mirror_names import (
     MIRROR_NAME_CONFIG,
+    MIRROR_SOURCE_CLEANING_CONFIG,
     MIRROR_SOURCE_DEFAULTS_CONFIG,
     MIRROR_STATE_PARTITIONS_CONFIG,
     MirrorAssociation,
@@ -37,7 +38,12 @@ from kmirror.wire.messages.config_record import ConfigRecord
 
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 MAX_VALUE_BYTES = 32767
-INTERNAL_TOPIC_CONFIGS = (MIRROR_NAME_CONFIG, MIRROR_SOURCE_DEFAULTS_CONFIG, MIRROR_STATE_PARTITIONS_CONFIG)
+INTERNAL_TOPIC_CONFIGS = (
+    MIRROR_NAME_CONFIG,
+    MIRROR_SOURCE_CLEANING_CONFIG,
+    MIRROR_SOURCE_DEFAULTS_CONFIG,
+    MIRROR_STATE_PARTITIONS_CONFIG,
+)
 _LIST_BROKER_DEFAULTS = {
     "config.providers": "",
     "cordoned.log.dirs": "",

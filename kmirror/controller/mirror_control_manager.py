@@ -36,7 +36,13 @@ from kmirror.controller.mutation_quota import UNBOUNDED, ControllerMutationQuota
 from kmirror.controller.replication_control_manager import ReplicationControlManager
 from kmirror.metadata.image import RESOURCE_MIRROR, RESOURCE_TOPIC, ConfigResource, TopicImage
 from kmirror.metadata.mirror_filters import log_overlaps
-from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG, MirrorAssociation, association_of, validate_mirror_name
+from kmirror.metadata.mirror_names import (
+    MIRROR_NAME_CONFIG,
+    MIRROR_SOURCE_CLEANING_CONFIG,
+    MirrorAssociation,
+    association_of,
+    validate_mirror_name,
+)
 from kmirror.metadata.record import ApiMessageAndVersion
 from kmirror.metadata.registrations import PartitionRegistration
 from kmirror.metadata.resource_configs import SOURCE_CLUSTER_ID_CONFIG, validate_mirror_configs
@@ -174,8 +180,12 @@ class MirrorControlManager:
                 if name in results:
                     continue
                 resource = ConfigResource(RESOURCE_TOPIC, name)
-                value = str(transition(association_of(self._state.image.configs.props(resource)), mirror_name))
-                records += self._configuration.set_records(resource, {MIRROR_NAME_CONFIG: value})
+                props = self._state.image.configs.props(resource)
+                value = transition(association_of(props), mirror_name)
+                changes: dict[str, str | None] = {MIRROR_NAME_CONFIG: str(value)}
+                if value.removed and MIRROR_SOURCE_CLEANING_CONFIG in props:
+                    changes[MIRROR_SOURCE_CLEANING_CONFIG] = None
+                records += self._configuration.set_records(resource, changes)
                 results[name] = Errors.NONE
             except ApiException as error:
                 results[name] = error.error

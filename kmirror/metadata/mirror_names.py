@@ -22,6 +22,9 @@ with. States are placed by that number, even if the topic grows."""
 MIRROR_SOURCE_DEFAULTS_CONFIG = "mirror.source.defaults"
 """A config of a mirrored topic, internal: which of its overrides stand for defaults of the source's
 brokers."""
+MIRROR_SOURCE_CLEANING_CONFIG = "mirror.source.cleaning"
+"""A config of a mirrored topic, internal: the source's configs that the cleaner here may go by;
+absent if the source does not compact the topic, or does not show its configs."""
 MIRROR_MAX_TRUNCATION_CONFIG = "mirror.max.truncation.records"
 DEFAULT_MAX_TRUNCATION_RECORDS = 100_000
 PAUSED_SUFFIX = ".paused"

@@ -12,6 +12,7 @@ from kmirror.common.errors import ApiException, ConfigError, Errors
 from kmirror.metadata.mirror_names import (
     MIRROR_MAX_TRUNCATION_CONFIG,
     MIRROR_NAME_CONFIG,
+    MIRROR_SOURCE_CLEANING_CONFIG,
     MIRROR_SOURCE_DEFAULTS_CONFIG,
     MIRROR_STATE_PARTITIONS_CONFIG,
     MIRROR_SUPPORT_UNCLEAN_CONFIG,
@@ -167,6 +168,13 @@ def _topic_config_def() -> ConfigDef:
         ConfigType.LIST,
         "",
         "The topic's overrides that stand for defaults of its source's brokers. Only the sync of configs sets it.",
+    )
+    d.define(
+        MIRROR_SOURCE_CLEANING_CONFIG,
+        ConfigType.STRING,
+        None,
+        "The source's configs that the cleaner goes by while the topic is mirrored. Only the sync of configs sets it.",
+        internal=True,
     )
     d.define(
         MIRROR_STATE_PARTITIONS_CONFIG,

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import INTERNAL_TOPICS
-from kmirror.metadata.mirror_names import MIRROR_SOURCE_DEFAULTS_CONFIG
+from kmirror.metadata.mirror_names import MIRROR_SOURCE_CLEANING_CONFIG, MIRROR_SOURCE_DEFAULTS_CONFIG
 from kmirror.mirror.mirror_manager import MirrorManager
 from kmirror.mirror.source.mirror import Mirror
 from kmirror.mirror.source.source_cluster import SourceCluster, SourceError, SourceTopic
@@ -82,10 +82,10 @@ async def _source_configs(
 
 
 def _creatable(name: str, topic: SourceTopic, configs: Mapping[str, str | None]) -> create_topics.CreatableTopic:
-    """What names the source's defaults follows when the first partition is prepared: a client of
+    """What tells of the source's own configs follows when the first partition is prepared: a client of
     the controller may not set it, and topics may be made over any channel.
     """
-    synced = {key: value for key, value in configs.items() if key != MIRROR_SOURCE_DEFAULTS_CONFIG}
+    synced = {key: value for key, value in configs.items() if key not in (MIRROR_SOURCE_CLEANING_CONFIG, MIRROR_SOURCE_DEFAULTS_CONFIG)}
     return create_topics.CreatableTopic(
         name=name,
         num_partitions=len(topic.partitions),

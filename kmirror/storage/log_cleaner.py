@@ -264,7 +264,7 @@ class CleaningJob:
             self.stats,
             upper_bound_offset=upper_bound_offset,
             now_ms=self._now_ms,
-            delete_retention_ms=self._log.config.delete_retention_ms,
+            delete_retention_ms=self._log.cleaning_config.delete_retention_ms,
         )
         groups = group_segments_by_size(
             segments_between(self._log, 0, end_offset),

@@ -142,7 +142,7 @@ class LogCleanerManager:
         return [
             (partition, log)
             for partition, log in list(self._logs.items())
-            if log.config.compact
+            if log.cleaning_config.compact
             and partition.topic not in NEVER_CLEANED_TOPICS
             and partition not in self._runs
             and partition not in self._pauses
@@ -290,7 +290,7 @@ class LogCleanerManager:
 def _is_eligible(candidate: LogToClean) -> bool:
     if candidate.needs_compaction_now and candidate.cleanable_bytes > 0:
         return True
-    return candidate.cleanable_ratio > candidate.log.config.min_cleanable_ratio
+    return candidate.cleanable_ratio > candidate.log.cleaning_config.min_cleanable_ratio
 
 
 def cleanable_offsets(log: UnifiedLog, last_clean_offset: int | None, now_ms: int) -> OffsetsToClean:
@@ -302,7 +302,7 @@ def cleanable_offsets(log: UnifiedLog, last_clean_offset: int | None, now_ms: in
     if is_invalid:
         first_dirty_offset = log.log_start_offset
     bounds = [log.last_stable_offset, log.active_segment.base_offset]
-    min_lag_ms = max(log.config.compaction_lag_ms, 0)
+    min_lag_ms = max(log.cleaning_config.compaction_lag_ms, 0)
     if min_lag_ms > 0:
         young = (segment for segment in dirty_sealed_segments(log, first_dirty_offset) if segment.largest_timestamp > now_ms - min_lag_ms)
         bounds.extend(segment.base_offset for segment in list(young)[:1])
@@ -346,5 +346,5 @@ def max_compaction_delay_ms(log: UnifiedLog, first_dirty_offset: int, now_ms: in
     """
     timestamps = [segment.first_batch_timestamp for segment in dirty_sealed_segments(log, first_dirty_offset)]
     earliest = min((timestamp for timestamp in timestamps if timestamp > 0), default=None)
-    clean_until_ms = now_ms - max(log.config.max_compaction_lag_ms, 0)
+    clean_until_ms = now_ms - max(log.cleaning_config.max_compaction_lag_ms, 0)
     return clean_until_ms - earliest if earliest is not None and earliest < clean_until_ms else 0

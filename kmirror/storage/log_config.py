@@ -5,8 +5,10 @@ broker's defaults. It assumes that they were validated (`metadata.configs` does 
 ignores names that logs do not use. `internal.segment.bytes` is Kafka's back door to segments below
 1 MiB, and wins over `segment.bytes`.
 
-A topic with a `mirror.name` is a copy: only its own `cleanup.policy`, which is its source's, makes
-the cleaner work on it. A broker default never does.
+A topic with a `mirror.name` is a copy: a broker default never makes the cleaner work on it. As long
+as the name has no `.removed`, the topic's own configs alone do not either, because anybody may set
+them here. Its source has the last word, whose part in cleaning stands in `mirror.source.cleaning`:
+the log is cleaned if both compact, and of each limit what keeps more counts (`while_mirrored`).
 """
 
 from __future__ import annotations
@@ -19,6 +21,15 @@ from kmirror.common.errors import ConfigError
 
 LONG_MAX: Final = (1 << 63) - 1
 MIRROR_NAME_CONFIG: Final = "mirror.name"
+MIRROR_SOURCE_CLEANING_CONFIG: Final = "mirror.source.cleaning"
+"""The source's configs of a mirrored topic that the cleaner uses; absent unless they compact."""
+CLEANING_CONFIGS: Final = (
+    "cleanup.policy",
+    "delete.retention.ms",
+    "max.compaction.lag.ms",
+    "min.cleanable.dirty.ratio",
+    "min.compaction.lag.ms",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +68,8 @@ class LogConfig:
     message_timestamp_after_max_ms: int = 3_600_000
     is_mirrored: bool = False
     """Whether the topic has a `mirror.name`: its front is not this broker's (`log_retention`)."""
+    while_mirrored: LogConfig | None = None
+    """What the cleaner goes by while clients may not write to the log; None: by this config."""
 
     @property
     def max_segment_ms(self) -> int:
@@ -92,7 +105,38 @@ class LogConfig:
         if props.get(MIRROR_NAME_CONFIG):
             values = {"compact": False, **values, "is_mirrored": True}
         base = defaults if defaults is not None else cls()
-        return replace(base, **values)
+        config = replace(base, **values)
+        mirror_name = props.get(MIRROR_NAME_CONFIG)
+        if not mirror_name or mirror_name.endswith(".removed"):
+            return config
+        of_source = cleaning_props(props.get(MIRROR_SOURCE_CLEANING_CONFIG) or "")
+        return replace(config, while_mirrored=_more_careful(config, cls.from_props(of_source, defaults=base) if of_source else None))
+
+
+def cleaning_text(props: Mapping[str, str]) -> str | None:
+    """The value of `mirror.source.cleaning` for a source's configs; None if they do not compact."""
+    if "compact" not in props.get("cleanup.policy", ""):
+        return None
+    return ";".join(f"{name}={props[name]}" for name in CLEANING_CONFIGS if name in props)
+
+
+def cleaning_props(text: str) -> dict[str, str]:
+    """The configs in a value of `mirror.source.cleaning`."""
+    return {name: value for name, _, value in (part.partition("=") for part in text.split(";") if part)}
+
+
+def _more_careful(own: LogConfig, source: LogConfig | None) -> LogConfig:
+    """`own`, but cleaned no more than `source` is; without one it is not cleaned at all."""
+    if source is None:
+        return replace(own, compact=False)
+    return replace(
+        own,
+        compact=own.compact and source.compact,
+        delete_retention_ms=max(own.delete_retention_ms, source.delete_retention_ms),
+        max_compaction_lag_ms=max(own.max_compaction_lag_ms, source.max_compaction_lag_ms),
+        min_cleanable_ratio=max(own.min_cleanable_ratio, source.min_cleanable_ratio),
+        compaction_lag_ms=max(own.compaction_lag_ms, source.compaction_lag_ms),
+    )
 
 
 Parser = Callable[[str], int | float | bool | str]

@@ -358,8 +358,9 @@ class LogManager:
             self._update_config(log, self.settings.log_config(log.topic_partition.topic))
 
     def _update_config(self, log: UnifiedLog, config: LogConfig) -> None:
-        old_config = log.update_config(config)
-        if old_config.compact and not config.compact and self.cleaner is not None:
+        did_compact = log.cleaning_config.compact
+        log.update_config(config)
+        if did_compact and not log.cleaning_config.compact and self.cleaner is not None:
             self.cleaner.abort_cleaning(log.topic_partition)
 
     # high watermarks

@@ -120,7 +120,7 @@ class LogManagerTasks:
         """
         total = 0
         for log in list(self._logs.current.values()):
-            if not log.config.compact:
+            if not log.cleaning_config.compact:
                 total += guarded(self._ports.log_dir_failures, log, log.delete_old_segments) or 0
         return total
 

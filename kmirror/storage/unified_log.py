@@ -119,6 +119,14 @@ class UnifiedLog:
         return self.local_log.config
 
     @property
+    def cleaning_config(self) -> LogConfig:
+        """What the cleaner goes by: a copy of another cluster's log is cleaned no more than that
+        one is, unless this broker leads it and clients may write to it.
+        """
+        config = self.local_log.config
+        return config if config.while_mirrored is None or self._retention.is_writable_here else config.while_mirrored
+
+    @property
     def is_future(self) -> bool:
         return self.name.endswith(FUTURE_DIR_SUFFIX)
 

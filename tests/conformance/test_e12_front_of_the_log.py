@@ -119,6 +119,61 @@ def test_fea3_followers_and_new_leaders_keep_the_front_too() -> None:
         wait_for("the log starts of all replicas", lambda: {front(b, node) for node in range(3)} == {41})
 
 
+UNSYNCED = {
+    **AT_ONCE,
+    "mirror.metadata.refresh.interval.ms": "3600000",
+    "mirror.topic.replication.factor": "2",
+    "default.replication.factor": "2",
+}
+COMPACT_AT_ONCE = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "min.compaction.lag.ms": "0", "retention.ms": "1"}
+
+
+@pytest.mark.parametrize("source", [{"cleanup.policy": "delete"}, {"cleanup.policy": "compact", "min.compaction.lag.ms": "86400000"}])
+def test_fea2b_overrides_of_a_moment_destroy_nothing_of_a_mirror(source: dict[str, str]) -> None:
+    """An operator sets them on the mirror; the sync of configs would undo that within a cycle. The
+    topic has one key ten times, for a cleaner to take nine.
+    """
+    with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a, EmbeddedCluster(2, mirroring=True, config=UNSYNCED) as b:
+        create_topic(a.bootstrap_servers, "t", segment_ms="300", **{name.replace(".", "_"): value for name, value in source.items()})
+        create_mirror(b.bootstrap_servers, "m", a.bootstrap_servers)
+        add(b.bootstrap_servers, "m", "t")
+        wait_state(b.bootstrap_servers, "m", "MIRRORING")
+        call(b.bootstrap_servers, partial(set_configs, [(name, ConfigOperation.SET, value) for name, value in COMPACT_AT_ONCE.items()]))
+        for number in range(2):
+            produce(a.bootstrap_servers, "t", numbered(str(number), 20))
+            wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "m")
+            time.sleep(0.4)  # segment.ms has passed, so that the first part can be cleaned
+        pass_rounds(b, 2)
+        assert overrides(b)["cleanup.policy"] == "compact", "no sync was between"
+        for node in range(2):
+            assert_equal_logs(a.log_dir(), b.log_dir(node), ["t-0"])
+
+
+@pytest.mark.parametrize("how", ["resume", "restart"])
+def test_syn6_configs_that_changed_while_nothing_was_fetched_are_there_before_the_next_record(how: str) -> None:
+    """A source that compacts no more, while the mirror was paused, or the destination was down."""
+    with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a, EmbeddedCluster(mirroring=True, config=SLOW) as b:
+        create_topic(a.bootstrap_servers, "t", cleanup_policy="compact", delete_retention_ms="7")
+        create_mirror(b.bootstrap_servers, "m", a.bootstrap_servers)
+        add(b.bootstrap_servers, "m", "t")
+        wait_state(b.bootstrap_servers, "m", "MIRRORING")
+        assert overrides(b) == {"cleanup.policy": "compact", "delete.retention.ms": "7"}
+        if how == "resume":
+            call(b.bootstrap_servers, lambda admin: admin.pause_mirror_topics("m", ["t"]))
+            wait_state(b.bootstrap_servers, "m", "PAUSED")
+        else:
+            b.stop_node()
+        changes = [("cleanup.policy", ConfigOperation.SET, "delete"), ("retention.ms", ConfigOperation.SET, "-1")]
+        call(a.bootstrap_servers, partial(set_configs, changes))
+        produce(a.bootstrap_servers, "t", ["new"])
+        if how == "resume":
+            call(b.bootstrap_servers, lambda admin: admin.resume_mirror_topics("m", ["t"]))
+        else:
+            b.start_node()
+        wait_for("the new record", lambda: b.call(lambda server: server.broker.replica_manager.get_partition(T0).local_log.log_end_offset))
+        assert overrides(b) == {"cleanup.policy": "delete", "delete.retention.ms": "7", "retention.ms": "-1"}
+
+
 # --- configs in effect (C17, SYN6)
 
 SLOW = {**FAST_MIRROR, "mirror.metadata.refresh.interval.ms": "3600000"}

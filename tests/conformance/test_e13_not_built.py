@@ -65,6 +65,7 @@ TOPIC_CONFIGS_OF_MIRRORS = {
     "mirror.name",
     "mirror.max.truncation.records",
     "mirror.replication.throttled.replicas",
+    "mirror.source.cleaning",
     "mirror.source.defaults",
     "mirror.support.unclean.leader.election",
 }

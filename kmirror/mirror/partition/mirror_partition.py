@@ -62,6 +62,7 @@ class MirrorPartition:
     __slots__ = (
         "_actions",
         "_gained",
+        "_has_source_configs",
         "_loop",
         "_preparing",
         "_recovering",
@@ -99,6 +100,7 @@ class MirrorPartition:
         self._loop = StepLoop(services.runtime, services.scope, self._try_step, name=partition_id.topic_partition)
         self._gained = True
         self._source_deleted = False
+        self._has_source_configs = False
         self._rejected: str | None = None
         self._storage_error: str | None = None
         self._recovering = self._unclean = registration.leader_recovery_state == RECOVERING
@@ -154,6 +156,7 @@ class MirrorPartition:
         if self.status.note_leader_epoch(registration.leader_epoch):
             if not self.led.is_bumping:
                 self._gained = True
+                self._has_source_configs = False
                 self._rejected = None  # of what another leader may have changed; what is still so is found again
                 self.status.forget()
                 self._apply_read_only()
@@ -325,9 +328,21 @@ class MirrorPartition:
     async def _align(self) -> int | None:
         status = self.status
         found = await self._preparing.align(stored_epoch=status.last_mirror_epoch, is_prepared_again=status.is_prepared_again)
-        if found.event is _E.ALIGNED and self._services.safeguards.configs_before_records:
-            await self._services.align_configs(self.id.mirror_name, self.id.topic)
+        if found.event is _E.ALIGNED:
+            await self._take_source_configs()
         return await self._take(found.event, found.guard, reason=found.reason)
+
+    async def _take_source_configs(self) -> None:
+        """Waits until the topic's configs are its source's. They may have changed while nothing was
+        fetched here: before the first record, in a pause, before this broker led.
+        """
+        if self._services.safeguards.configs_before_records and not self._has_source_configs:
+            await self._services.align_configs(self.id.mirror_name, self.id.topic)
+        self._has_source_configs = True
+
+    async def _begin_fetching(self) -> None:
+        await self._take_source_configs()
+        await self._services.fetchers.add_partition(self)
 
     async def _pause(self) -> int | None:
         self._end_fetching()
@@ -340,6 +355,7 @@ class MirrorPartition:
 
     async def _keep_fetching(self) -> int | None:
         if self.mirror.is_suspended:
+            self._has_source_configs = False
             self._end_fetching()
             self.status.set_reason(self.mirror.suspended_reason)
             return None
@@ -349,7 +365,7 @@ class MirrorPartition:
             await self.led.bump(self.partition.leader_epoch)
             await self._preparing.wait_for_replicas()
         try:
-            await self._loop.interruptible(lambda: self._services.fetchers.add_partition(self))
+            await self._loop.interruptible(self._begin_fetching)
         except ApiException:
             raise  # of our own log: whoever made the step deals with it
         except KmirrorError as error:
@@ -422,6 +438,7 @@ class MirrorPartition:
     async def _enter(self, row: Row, next_state: MirrorPartitionState, reason: str | None) -> None:
         """Commit the row's next state, and adopt it."""
         previous, epoch = self.status.state, NO_EPOCH
+        self._has_source_configs = self._has_source_configs and next_state is _S.MIRRORING and previous is _S.PREPARING
         if (next_state is _S.STOPPING and self.status.has_mirrored) or (next_state is _S.PREPARING and previous is _S.MIRRORING):
             self._end_fetching()
             epoch = await self._stopping.last_mirror_epoch_on_entry()

@@ -6,7 +6,8 @@
   override here. `mirror.source.defaults` of the topic names those. If the source's brokers differ
   among themselves, it is the value that keeps most. Other defaults of the source are not copied.
 * A policy that compacts is an override here in any case: without one no cleaner works on a mirror
-  (`storage.log_config`).
+  (`storage.log_config`). The source's own part in cleaning goes into `mirror.source.cleaning`, so
+  that nothing set here makes the cleaner take more than the source's does.
 * `mirror.topic.properties.exclude` names what is left alone, as regexes for the whole name. `mirror.*` always is (C16).
 * A config that this cluster does not have is left out: old sources have some that Kafka 4 removed. So is a value that is not valid here (Kafka 4
   takes no segment.bytes below 1 MiB; no topic of ours is tiered), or it would keep the topic's other configs away, and the topic from being
@@ -27,7 +28,7 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.metadata.image import RESOURCE_TOPIC, MetadataImage
 from kmirror.metadata.lossy_configs import CLEANUP_POLICY_CONFIG, has_same_effect, keeps_most, value_in_force
 from kmirror.metadata.mirror_filters import NamePatterns, name_patterns
-from kmirror.metadata.mirror_names import MIRROR_SOURCE_DEFAULTS_CONFIG
+from kmirror.metadata.mirror_names import MIRROR_SOURCE_CLEANING_CONFIG, MIRROR_SOURCE_DEFAULTS_CONFIG
 from kmirror.metadata.resource_configs import DEFAULT_EXCLUDED_TOPIC_CONFIGS
 from kmirror.metadata.topic_configs import TOPIC_CONFIGS, validate_topic_configs
 from kmirror.mirror.source.mirror import Mirror
@@ -37,6 +38,7 @@ from kmirror.mirror.sync.destination_defaults import DestinationDefaults
 from kmirror.mirror.sync.partition_states import PartitionStates, topics_that_failed
 from kmirror.mirror.sync.sync_cycle import SyncCycle, SyncGauge, is_active
 from kmirror.network.node_channels import ControllerChannel
+from kmirror.storage.log_config import cleaning_text
 from kmirror.wire.messages import incremental_alter_configs as messages
 
 TOPIC_PROPERTIES_EXCLUDE_CONFIG = "mirror.topic.properties.exclude"
@@ -116,7 +118,7 @@ class ConfigSync:
         for topic, configs in source_configs.items():
             local = self._image().configs.topic(topic)
             found = compare_configs(in_effect(configs, defaults), local, excluded, self._defaults.own)
-            changes[topic] = _with_names_of_defaults(found, configs, local)
+            changes[topic] = {**_with_names_of_defaults(found, configs, local), **_cleaning(found.wanted, local)}
             for left_out in found.left_out:
                 self._tell(mirror.name, topic, left_out)
             for name, values in configs.defaults.items():
@@ -174,6 +176,14 @@ def _with_names_of_defaults(found: ConfigDifference, source: SourceTopicConfigs,
     if names != local.get(MIRROR_SOURCE_DEFAULTS_CONFIG):
         changes[MIRROR_SOURCE_DEFAULTS_CONFIG] = names
     return changes
+
+
+def _cleaning(wanted: Mapping[str, str], local: Mapping[str, str]) -> dict[str, str | None]:
+    """The change of what the topic says of the source's cleaning, if it says something else. It is
+    the source's also of configs that the mirror excludes.
+    """
+    text = cleaning_text({name: value for name, value in wanted.items() if _problem(name, value) is None})
+    return {} if text == local.get(MIRROR_SOURCE_CLEANING_CONFIG) else {MIRROR_SOURCE_CLEANING_CONFIG: text}
 
 
 def compare_configs(

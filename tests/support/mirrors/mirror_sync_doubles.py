@@ -203,7 +203,12 @@ class SyncBench:
         return sorted(topic for topic, association in associations.items() if association is not None and association.mirror_name == mirror)
 
     def configs(self, topic: str) -> dict[str, str]:
-        return {name: value for name, value in self._configs[ConfigResource(RESOURCE_TOPIC, topic)].items() if name != "mirror.name"}
+        """A topic's configs without `mirror.name` and what the cleaner goes by (`cleaning`)."""
+        values = self._configs[ConfigResource(RESOURCE_TOPIC, topic)]
+        return {name: value for name, value in values.items() if name not in ("mirror.name", "mirror.source.cleaning")}
+
+    def cleaning(self, topic: str) -> str | None:
+        return self._configs[ConfigResource(RESOURCE_TOPIC, topic)].get("mirror.source.cleaning")
 
     def set_config(self, topic: str, name: str, value: str) -> None:
         self._configs[ConfigResource(RESOURCE_TOPIC, topic)][name] = value

@@ -73,7 +73,7 @@ def test_topic_configs_that_kafka_takes(props: dict[str, str]) -> None:
 
 
 def test_topic_defaults() -> None:
-    assert len(TOPIC_CONFIGS.keys) == 40, "34 of Kafka 4.3 and six of mirroring"
+    assert len(TOPIC_CONFIGS.keys) == 41, "34 of Kafka 4.3 and seven of mirroring"
     assert default_text("min.cleanable.dirty.ratio") == "0.5"
     assert default_text("max.message.bytes") == "1048588"
     assert default_text("message.timestamp.after.max.ms") == "3600000"

@@ -106,6 +106,21 @@ def test_a_policy_that_compacts_is_an_override_although_both_sides_have_it(bench
     assert bench.configs("t") == {"cleanup.policy": "compact", NAMES: "cleanup.policy"}
 
 
+def test_what_the_cleaner_goes_by_is_the_sources_even_if_excluded(benches: list[SyncBench]) -> None:
+    """An override of ours must not clean what the source keeps, and the exclude list is about ours."""
+    there = {"cleanup.policy": "delete", "min.compaction.lag.ms": "500", "min.cleanable.dirty.ratio": "x"}
+    bench, source = mirrored(benches, {"min.compaction.lag.ms": "0"}, there, cleanup_policy="compact,delete", delete_retention_ms="7")
+    bench.cycle()
+    assert bench.cleaning("t") == "cleanup.policy=compact,delete;delete.retention.ms=7;min.compaction.lag.ms=500"
+    bench.alter_mirror("m", mirror_topic_properties_exclude=".*")
+    source.topics["t"].configs["delete.retention.ms"] = "8"
+    bench.cycle()
+    assert bench.cleaning("t") == "cleanup.policy=compact,delete;delete.retention.ms=8;min.compaction.lag.ms=500"
+    source.topics["t"].configs["cleanup.policy"] = "delete"
+    bench.cycle()
+    assert bench.cleaning("t") is None
+
+
 def test_what_the_mirror_excludes_is_left_alone(benches: list[SyncBench]) -> None:
     """By default that is message.timestamp.type, min.insync.replicas and unclean elections (CFG2)."""
     there = {"message.timestamp.type": "LogAppendTime", "min.insync.replicas": "3", "unclean.leader.election.enable": "true"}

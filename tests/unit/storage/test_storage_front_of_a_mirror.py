@@ -11,7 +11,7 @@ import pytest
 from support.logs.cleaning import Cleaning
 from support.logs.log_scenes import NOW, Logs, batch
 
-from kmirror.storage.log_config import LogConfig
+from kmirror.storage.log_config import MIRROR_SOURCE_CLEANING_CONFIG, LogConfig, cleaning_text
 from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
 from kmirror.storage.unified_log import UnifiedLog
 
@@ -68,11 +68,70 @@ def test_a_default_of_compact_makes_no_cleaner_work_on_a_mirror(props: dict[str,
     assert (config.compact, config.delete) == (compact, delete)
 
 
-def test_a_mirror_is_cleaned_by_its_own_policy(tmp_path: pathlib.Path) -> None:
-    """FEA2b: the topic's own policy is its source's."""
-    cleaning = Cleaning(tmp_path, {**MIRRORED, "cleanup.policy": "compact", "internal.segment.bytes": "200"})
+COMPACTS = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
+DAY = "86400000"
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "cleaned"),
+    [
+        (COMPACTS, None, False),
+        (COMPACTS, COMPACTS, True),
+        ({**COMPACTS, "cleanup.policy": "delete"}, COMPACTS, False),
+        (COMPACTS, {**COMPACTS, "min.compaction.lag.ms": DAY}, False),
+        ({**COMPACTS, "min.compaction.lag.ms": DAY}, COMPACTS, False),
+        (COMPACTS, {**COMPACTS, "min.cleanable.dirty.ratio": "1.0"}, False),
+        ({**COMPACTS, "max.compaction.lag.ms": "1"}, {**COMPACTS, "min.cleanable.dirty.ratio": "1.0"}, False),
+        ({"mirror.name": "m.removed", **COMPACTS}, None, True),
+        ({"mirror.name": "m.paused", **COMPACTS}, None, False),
+        ({"mirror.name": "m.paused", **COMPACTS}, COMPACTS, True),
+    ],
+)
+def test_an_override_here_cleaned_what_the_source_keeps(
+    tmp_path: pathlib.Path, here: dict[str, str], there: dict[str, str] | None, cleaned: bool
+) -> None:
+    """FEA2b: only what both clusters clean."""
+    of_source = {} if there is None else {MIRROR_SOURCE_CLEANING_CONFIG: cleaning_text(there) or ""}
+    cleaning = Cleaning(tmp_path, {**MIRRORED, "internal.segment.bytes": "200", **here, **of_source})
     cleaning.fill(cleaning.log())
+    cleaning.world.clock.now_ms += 3_600_000
+    assert cleaning.cleaner.clean_filthiest_log() is cleaned
+
+
+def test_an_override_here_is_heeded_where_clients_may_write(tmp_path: pathlib.Path) -> None:
+    """A mirror whose source topic was deleted is STOPPED, and its name is m.paused."""
+    cleaning = Cleaning(tmp_path, {"mirror.name": "m.paused", "internal.segment.bytes": "200"})
+    log = cleaning.log()
+    cleaning.fill(log)
+    log.note_writable(is_writable=True)
     assert cleaning.cleaner.clean_filthiest_log()
+
+
+def test_tombstones_are_kept_as_long_as_at_the_source() -> None:
+    there = cleaning_text({"cleanup.policy": "compact", "delete.retention.ms": DAY})
+    config = LogConfig.from_props({**MIRRORED, **COMPACTS, "delete.retention.ms": "0", MIRROR_SOURCE_CLEANING_CONFIG: there})
+    assert config.while_mirrored is not None and config.while_mirrored.delete_retention_ms == int(DAY)
+
+
+def test_an_override_here_ends_no_retention_below_the_log_start(tmp_path: pathlib.Path) -> None:
+    """Which of the two deletes segments depends on what the cleaner goes by."""
+    cleaning = Cleaning(tmp_path, {**MIRRORED, "internal.segment.bytes": "200"})
+    log = cleaning.log()
+    cleaning.fill(log)
+    log.maybe_increment_log_start_offset(6, LogStartOffsetIncrementReason.LEADER_OFFSET_INCREMENTED)
+    assert cleaning.manager.tasks.cleanup_logs() > 0 and cleaning.cleaner.delete_old_segments() == 0
+
+
+def test_an_override_that_the_source_does_not_have_ends_a_pass(tmp_path: pathlib.Path) -> None:
+    """The source has stopped compacting: what the pass has done so far is given up."""
+    configs = {**MIRRORED, **COMPACTS, "internal.segment.bytes": "200"}
+    cleaning = Cleaning(tmp_path, {**configs, MIRROR_SOURCE_CLEANING_CONFIG: cleaning_text(COMPACTS) or ""})
+    log = cleaning.log()
+    cleaning.fill(log)
+    run = cleaning.cleaner.manager.grab_filthiest_compacted_log(cleaning.world.clock.now_ms)
+    assert run is not None
+    cleaning.manager.update_topic_config(log.topic_partition.topic, configs, [log.topic_partition.partition])
+    assert run[1].is_aborted
 
 
 def test_a_cut_forgets_what_was_cleaned_before_the_topic_was_a_mirror(tmp_path: pathlib.Path) -> None:
