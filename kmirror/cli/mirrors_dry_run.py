@@ -164,7 +164,8 @@ async def failback_loss(
             loss = await _added_again_loss(source, topic_partition, log, reset_offset, limits, is_compacted=is_compacted)
         else:
             loss = await _failback_loss(source, topic_partition, log, last_mirror_epoch, is_first=True)
-        result.append(_front_of(loss, log, there[topic_partition], limits))
+        same_until = _same_until(loss, log, last_mirror_epoch, reset_offset)
+        result.append(_front_of(loss, log, there[topic_partition], limits, same_until))
     await add_groups(admin, result)
     return result
 
@@ -211,11 +212,16 @@ async def topics_with_another_id(admin: AdminClient, source: AdminClient, topics
 
 
 async def divergence_loss(
-    admin: AdminClient, source: AdminClient, partitions: Iterable[TopicPartition], *, up_to: Mapping[TopicPartition, int] | None = None
+    admin: AdminClient,
+    source: AdminClient,
+    partitions: Iterable[TopicPartition],
+    *,
+    up_to: Mapping[TopicPartition, int] | None = None,
+    limits: TruncationLimits | None = None,
 ) -> list[DroppedRecords]:
     """Returns what the first fetch from `source` would cut: all after the last common batch.
 
-    Where `up_to` is given, only batches below it can be common.
+    Where `up_to` is given, only batches below it can be common. `limits` guards the front.
     """
     wanted = sorted(partitions)
     bounds = await bounds_of(admin, wanted)
@@ -231,7 +237,7 @@ async def divergence_loss(
         cut = await _common_end(source, topic_partition, log, limit)
         reason = f"the source has other batches from offset {cut} on" if cut < end_offset else "nothing differs from the source"
         loss = _dropped(topic_partition, reason, cut, end_offset, log.headers)
-        result.append(_front_of(loss, log, there[topic_partition], None))
+        result.append(_front_of(loss, log, there[topic_partition], limits, limit if cut == log.log_start_offset else cut))
     await add_groups(admin, result)
     return result
 
@@ -252,7 +258,7 @@ async def _with_front(
         return loss
     until = Bounds(bounds.start_offset, min(bounds.end_offset, there.start))
     log = await fetched(admin, loss.topic_partition, until)
-    return _front_of(loss, log, there, limits)
+    return _front_of(loss, log, there, limits, loss.cut_offset)
 
 
 def records_kept_here(log: MirrorLogView, until: int, oldest_ms: int | None) -> int:
@@ -270,17 +276,33 @@ def records_kept_here(log: MirrorLogView, until: int, oldest_ms: int | None) -> 
     )
 
 
-def _front_of(loss: DroppedRecords, log: MirrorLogView, there: OffsetRange, limits: TruncationLimits | None) -> DroppedRecords:
-    """Returns the loss with what goes at the front, or that of a partition that refuses it."""
+def _same_until(loss: DroppedRecords, log: MirrorLogView, last_mirror_epoch: int, reset_offset: int | None) -> int:
+    """Returns up to where the log is the source's by all that is known, also if all of it goes: the
+    guard counts the front up to there (`Preparing._same_until`).
+    """
+    if loss.cut_offset > log.headers[0].base_offset:
+        return loss.cut_offset
+    if last_mirror_epoch == NO_EPOCH:
+        return reset_offset or 0
+    return next((header.base_offset for header in log.headers if header.leader_epoch > last_mirror_epoch), log.log_end_offset)
+
+
+def _front_of(
+    loss: DroppedRecords, log: MirrorLogView, there: OffsetRange, limits: TruncationLimits | None, same_until: int
+) -> DroppedRecords:
+    """Returns the loss with what goes at the front, or that of a partition that refuses it.
+
+    `same_until` says how much of the log the guard counts as front.
+    """
     keeps_all = loss.reason.endswith(KEEPS)
     if keeps_all:
         loss.log_start_offset, loss.source = log.log_start_offset, there
         return loss
     loss.look_at_front(log.headers, log.log_start_offset, there)
-    topic, front = loss.topic_partition.topic, loss.front
-    if front is None or limits is None:
+    topic = loss.topic_partition.topic
+    if limits is None:
         return loss
-    kept_count = records_kept_here(log, front.offsets.end, limits.oldest_ms.get(topic))
+    kept_count = records_kept_here(log, min(same_until, there.start), limits.oldest_ms.get(topic))
     if not limits.refuses(topic, kept_count, has_equal=True):
         return loss
     text = f"the source begins at {there.start}, so {kept_count} record(s) that are kept here would go at the front"

@@ -40,6 +40,7 @@ from kmirror.cli.mirrors_losses import DroppedRecords, last_known_lag, total_tex
 from kmirror.cli.mirrors_source import check_source_cluster, source_ends
 from kmirror.cli.mirrors_tables import topic_list
 from kmirror.cli.mirrors_topics import add_topics, of_pattern, settle, warn, warn_of_groups
+from kmirror.cli.mirrors_truncation import truncation_limits
 from kmirror.cli.mirrors_wait import ENDED, MIRRORING, STOPPED, Deadline, MirrorWaiter, NotFinishedError, progress_bar
 from kmirror.cli.properties import read_mirror_configs, read_properties
 from kmirror.common.addresses import address_text
@@ -345,10 +346,13 @@ class Reversal:
         """
         names = await _partitions(there, topics)
         waiting = {name for name in names if name.topic in running}
-        found = await mirrors_dry_run.failback_loss(there, self._here, self._mirror, names - waiting)
         if self._options.force:
+            now_ms = self._clients.runtime.clock.time_ms()
+            limits = await truncation_limits(there, self._mirror, topics, now_ms, new_mirror=await self.reverse_configs())
+            found = await mirrors_dry_run.failback_loss(there, self._here, self._mirror, names - waiting, limits)
             cuts = {loss.topic_partition: loss.cut_offset for loss in here_losses}
-            return found + await mirrors_dry_run.divergence_loss(there, self._here, waiting, up_to=cuts)
+            return found + await mirrors_dry_run.divergence_loss(there, self._here, waiting, up_to=cuts, limits=limits)
+        found = await mirrors_dry_run.failback_loss(there, self._here, self._mirror, names - waiting)
         return found + await mirrors_dry_run.drained_loss(there, self._here, waiting)
 
 

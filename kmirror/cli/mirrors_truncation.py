@@ -52,15 +52,18 @@ class TruncationLimits:
         return limit >= 0 and lost > (limit if has_equal else 0)
 
 
-async def truncation_limits(admin: AdminClient, mirror_name: str, topics: Iterable[str], now_ms: int) -> TruncationLimits:
+async def truncation_limits(
+    admin: AdminClient, mirror_name: str, topics: Iterable[str], now_ms: int, *, new_mirror: Mapping[str, str] | None = None
+) -> TruncationLimits:
     """Returns the destination's present limits; the defaults without permission to see them.
 
     A cluster whose topics have no such config, as one of the KIP's reference implementation, has no
-    limit: it drops whatever it is told to.
+    limit: it drops whatever it is told to. `new_mirror` has the configs of a mirror that is to be
+    created; without it, there must be one.
     """
     limits = TruncationLimits()
     try:
-        mirror = await _value(admin, ConfigResourceType.MIRROR, mirror_name)
+        mirror = await _mirror_limit(admin, mirror_name, new_mirror)
         limits.mirror_limit = DEFAULT_MAX_TRUNCATION_RECORDS if mirror is None else int(mirror)
         for topic in sorted(topics):
             entries = {entry.name: entry for entry in await admin.describe_configs(ConfigResourceType.TOPIC, topic)}
@@ -77,6 +80,15 @@ async def truncation_limits(admin: AdminClient, mirror_name: str, topics: Iterab
             raise
         limits.is_known = False
     return limits
+
+
+async def _mirror_limit(admin: AdminClient, mirror_name: str, new_mirror: Mapping[str, str] | None) -> str | None:
+    try:
+        return await _value(admin, ConfigResourceType.MIRROR, mirror_name)
+    except ApiException as error:
+        if new_mirror is None or error.error is not Errors.UNKNOWN_MIRROR:
+            raise
+        return new_mirror.get(MIRROR_MAX_TRUNCATION_CONFIG)
 
 
 def _oldest_kept_ms(configs: Mapping[str, ConfigEntry], now_ms: int) -> int | None:

@@ -13,14 +13,16 @@ import pytest
 from support.mirrors.admin_double import AdminDouble, LogDouble
 from support.mirrors.scripted_source import batch
 
-from kmirror.admin.results import MirrorPartitionDescription
+from kmirror.admin.results import ConfigResourceType, MirrorPartitionDescription
 from kmirror.cli import mirrors_dry_run
 from kmirror.cli.mirrors_dry_run_text import loss_rows, loss_text
 from kmirror.cli.mirrors_fronts import compare_retention
 from kmirror.cli.mirrors_losses import DroppedRecords, LastKnownLag, OffsetRange, total_text
 from kmirror.cli.mirrors_source import SourceEnd
 from kmirror.cli.mirrors_truncation import TruncationLimits, truncation_limits
+from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.record.control_record import build_mirror_pid_reset
 from kmirror.record.record_batch import RecordBatch
 from kmirror.runtime.asyncio_runtime import run
 
@@ -92,6 +94,47 @@ def test_more_than_the_limit_at_the_front_makes_it_failed() -> None:
     )
     assert failback(cluster(TEN), new_source(TEN, 12), TruncationLimits(12)).dropped_count == 12
     assert failback(cluster(TEN), new_source(TEN, 12), TruncationLimits(-1)).dropped_count == 12
+
+
+@pytest.mark.parametrize(
+    ("limit", "epoch", "dropped"), [(19, 0, 0), (20, 0, 20), (-1, 0, 20), (19, -1, 20)], ids=["more", "as many", "none", "never mirrored"]
+)
+def test_a_log_that_is_kept_whole_was_said_to_be_dropped_whole(limit: int, epoch: int, dropped: int) -> None:
+    """The source begins behind our end: the guard refuses that as well, if it is the source's log."""
+    found = failback(cluster(TEN), new_source([batch(40, b"z", epoch=3)], 40, epoch=epoch), TruncationLimits(limit))
+    assert found.dropped_count == dropped
+    assert ("20 record(s) that are kept here would go at the front: it is FAILED" in found.reason) == (dropped == 0)
+
+
+def test_a_topic_that_is_added_again_was_said_to_be_dropped_whole() -> None:
+    """Our own reset tells what was mirrored; what was written behind it is not counted as front."""
+    reset = bytes(build_mirror_pid_reset(NEW, base_offset=20, partition_leader_epoch=1, timestamp=0))
+    own = [*TEN, reset, batch(21, b"x", epoch=1)]
+    there = new_source([batch(40, b"z", epoch=3)], 40, epoch=-1)
+    assert failback(cluster(own), there, TruncationLimits(19)).dropped_count == 0
+    assert failback(cluster(own), there, TruncationLimits(20)).dropped_count == 21
+
+
+def test_a_forced_failover_is_guarded_at_its_front_too() -> None:
+    here, there = cluster(TEN), new_source([batch(40, b"z", epoch=3)], 40)
+    for limit, dropped in ((11, 0), (12, 20)):
+        found = one(mirrors_dry_run.divergence_loss(here, there, [T0], up_to={T0: 12}, limits=TruncationLimits(limit)))
+        assert found.dropped_count == dropped
+
+
+def test_a_mirror_that_is_to_be_created_has_the_limit_of_its_configs() -> None:
+    class Unknown(AdminDouble):
+        async def describe_configs(self, kind: object, *rest: object) -> list[Any]:
+            if kind is ConfigResourceType.MIRROR:
+                raise ApiException(Errors.UNKNOWN_MIRROR)
+            return await super().describe_configs(kind, *rest)
+
+    admin: Any = Unknown(configs={"mirror.max.truncation.records": ""})
+    limits = run(lambda _: truncation_limits(admin, "m", ["t"], 0, new_mirror={"mirror.max.truncation.records": "7"}))
+    assert limits.of("t") == 7
+    assert run(lambda _: truncation_limits(admin, "m", ["t"], 0, new_mirror={})).of("t") == 100_000
+    with pytest.raises(ApiException):
+        run(lambda _: truncation_limits(admin, "m", ["t"], 0))
 
 
 def test_a_running_partition_follows_its_source() -> None:

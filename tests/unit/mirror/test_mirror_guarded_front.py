@@ -10,6 +10,8 @@ import pytest
 from support.mirrors.mirror_machine import MIRROR, OWN_CLUSTER_ID, T0, MirrorMachine
 from support.mirrors.scripted_source import batch
 
+from kmirror.record.record_batch import RecordBatch
+
 NINE = [batch(offset, b"a", epoch=1) for offset in range(9)]
 OURS = [batch(offset, b"b", epoch=2) for offset in range(9, 12)]
 HOUR_MS = 3_600_000
@@ -23,8 +25,10 @@ async def failed_back(tmp_path: Path, *, source_start: int, later_ms: int = 0, l
     machine.source.create("t")
     machine.at_source(*NINE, batch(9, b"there", epoch=3), batch(10, b"there", epoch=3))
     log = machine.source.log("t")
+    if source_start > 11:  # it has deleted all of that
+        machine.at_source(batch(source_start, b"there", epoch=3))
     log.start = source_start
-    log.batches[:] = [each for offset, each in enumerate(log.batches) if offset >= source_start]
+    log.batches[:] = [each for each in log.batches if RecordBatch(each).base_offset >= source_start]
     machine.topic(value=None, **({} if limit is None else {"mirror_max_truncation_records": limit}), **configs)
     machine.local(*NINE, *OURS)
     machine.log().update_high_watermark(12)
@@ -35,7 +39,7 @@ async def failed_back(tmp_path: Path, *, source_start: int, later_ms: int = 0, l
     return machine
 
 
-@pytest.mark.parametrize("source_start", [5, 8, 9, 11])
+@pytest.mark.parametrize("source_start", [5, 8, 9, 11, 40])
 async def test_a_front_that_only_the_old_source_has_was_deleted_there_too(tmp_path: Path, source_start: int) -> None:
     machine = await failed_back(tmp_path, source_start=source_start)
     reason = machine.driver().status.reason or ""
