@@ -15,7 +15,7 @@ from kmirror.admin.results import (
     TopicListing,
     TopicResults,
 )
-from kmirror.common.errors import Errors
+from kmirror.common.errors import ApiException, Errors
 from kmirror.common.uuid import Uuid
 from kmirror.wire.messages.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
 from kmirror.wire.messages.create_topics import (
@@ -48,9 +48,17 @@ async def list_topic_listings(cluster: AdminRequests) -> list[TopicListing]:
     return sorted(listed, key=lambda topic: topic.name)
 
 
+def check_representable(names: Iterable[str]) -> None:
+    """Raises ApiException INVALID_TOPIC_EXCEPTION for an empty name, as Kafka's client does."""
+    if not all(names):
+        text = "The given topic name '' cannot be represented in a request."
+        raise ApiException(Errors.INVALID_TOPIC_EXCEPTION, text)
+
+
 async def describe_topics(cluster: AdminRequests, names: Iterable[str]) -> dict[str, TopicDescription]:
     """Returns those of `names` that exist, from Metadata: leaders, replicas, ISR."""
     wanted = sorted(names)
+    check_representable(wanted)
     response = await cluster.metadata(wanted) if wanted else MetadataResponse()
     result = {}
     for topic in response.topics:
@@ -111,6 +119,7 @@ async def create_topics(
     """Creates topics, or with `validate_only` checks whether they could be; returns each outcome."""
     timeout_ms = cluster.timeout(options)
     wanted = [_creatable(topic) for topic in topics]
+    check_representable(topic.name for topic in wanted)
     request = CreateTopicsRequest(topics=wanted, timeout_ms=timeout_ms, validate_only=validate_only)
     response = await cluster.ask_any(request, timeout_ms)
     return TopicResults({row.name: error_of(row.error_code, row.error_message) for row in response.topics})

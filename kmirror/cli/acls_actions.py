@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from kmirror.admin.acls import AclBinding, AclBindingFilter
 from kmirror.admin.admin_client import AdminClient
+from kmirror.cli.java_names import java_exception
 from kmirror.cli.tool_client import with_admin
 from kmirror.cli.tool_options import UsageError, print_json
 from kmirror.common.acl import (
@@ -21,6 +22,7 @@ from kmirror.common.acl import (
     ResourceType,
     parse_kafka_principal,
 )
+from kmirror.common.errors import ApiException, KmirrorError
 
 OTHER_OPERATIONS = {
     ResourceType.TRANSACTIONAL_ID: (AclOperation.DESCRIBE, AclOperation.WRITE, AclOperation.TWO_PHASE_COMMIT),
@@ -76,7 +78,11 @@ class AclCommand:
         options = self._options
         servers = options.bootstrap_server or options.bootstrap_controller
         action = self._add if options.add else self._remove if options.remove else self._list
-        with_admin(servers, options.command_config, action, controllers=options.bootstrap_controller is not None)
+        controllers = options.bootstrap_controller is not None
+        try:
+            with_admin(servers, options.command_config, action, controllers=controllers)
+        except ApiException as error:
+            raise KmirrorError(java_exception(error)) from error
         return 0
 
     async def _add(self, admin: AdminClient) -> None:
@@ -125,7 +131,7 @@ class AclCommand:
         for resource in resources:
             bindings += await admin.describe_acls(AclBindingFilter(*resource))
         bindings = sorted(set(bindings))
-        principals = [str(parse_kafka_principal(text)) for text in self._options.principal]
+        principals = [_principal(text) for text in self._options.principal]
         if self._options.json:
             print_json([_as_json(row) for row in bindings if not principals or row.principal in principals])
         elif not principals:
@@ -169,7 +175,7 @@ class AclCommand:
             (AclPermissionType.DENY, options.deny_principal, options.deny_host),
         ):
             for principal in principals:
-                name = str(parse_kafka_principal(principal.strip()))
+                name = _principal(principal.strip())
                 for host in hosts or [WILDCARD]:
                     entries |= {Entry(name, host.strip(), operation, kind) for operation in operations}
         return sorted(entries)
@@ -190,6 +196,13 @@ class AclCommand:
                 "--cluster-mirror <mirror> or --delegation-token <Delegation Token ID>"
             )
         return list(dict.fromkeys(resources))
+
+
+def _principal(text: str) -> str:
+    try:
+        return str(parse_kafka_principal(text))
+    except ApiException as error:
+        raise KmirrorError(error.message) from error
 
 
 def parse_operation(text: str) -> AclOperation:

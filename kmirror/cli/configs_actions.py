@@ -14,6 +14,7 @@ from kmirror.cli.properties import read_properties
 from kmirror.cli.tool_client import with_admin
 from kmirror.cli.tool_options import CommandError, print_json
 from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.metadata.mirror_names import topic_name_problem
 
 NOT_IN_BRACKETS = r"(?=[^\]]*(?:\[|$))"
 RESOURCES = {
@@ -79,11 +80,21 @@ class ConfigCommand:
         changes += [(key, ConfigOperation.DELETE, "") for key in deleted]
         await admin.incremental_alter_configs(RESOURCES[kind][0], name, changes)
 
+    def _check_topic(self, name: str) -> None:
+        """CommandError for what can be no topic's name."""
+        problem = topic_name_problem(name)
+        if problem is not None:
+            if self._options.all:
+                print(f"All configs for topic {name} are:")
+            raise CommandError(f"Topic name is invalid: {problem}")
+
     async def _describe(self, admin: AdminClient) -> None:
         kind = self._types[0]
         if kind in ("users", "clients", "ips"):
             await configs_quotas.describe(admin, self._types, self._names, as_json=self._options.json)
             return
+        if kind == "topics" and self._names and self._names[0]:
+            self._check_topic(self._names[0])
         described = []
         names = await _mirror_names(admin, self._names) if kind == "mirrors" else await _all_names(admin, kind)
         if self._names and self._names[0] and self._names[0] not in names:

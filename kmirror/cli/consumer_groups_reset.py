@@ -13,12 +13,13 @@ import io
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 from kmirror.admin.admin_client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, AdminClient
 from kmirror.admin.groups import OffsetAndMetadata
-from kmirror.admin.records import all_or_raise
+from kmirror.cli.java_names import java_exception
+from kmirror.cli.java_texts import before_ms, java_split, parse_datetime_ms, parse_duration_ms
 from kmirror.cli.tool_options import UsageError, print_json
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.java_order import hash_map_order, topic_partition_order
@@ -26,8 +27,6 @@ from kmirror.common.topic_partition import TopicPartition
 
 Offsets = dict[TopicPartition, int]
 
-DURATION = re.compile(r"([-+]?)P(?:([-+]?\d+)D)?(T(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?\d+(?:\.\d{0,9})?)S)?)?", re.IGNORECASE)
-DATETIME_FORMATS = ("%Y-%m-%dT%H:%M:%S.%f", "%Y-%m-%dT%H:%M:%S.%f%z")
 MAX_UNQUOTED = 24
 NO_SCENARIO = (
     "Option '[reset-offsets]' requires one of the following scenarios: "
@@ -100,7 +99,8 @@ class ResetOffsets:
             return await offsets_at_time(admin, names, parse_datetime_ms(options.to_datetime))
         if options.by_duration is not None:
             now_ms = int(datetime.now(UTC).timestamp() * 1000)
-            return await offsets_at_time(admin, names, now_ms - parse_duration_ms(options.by_duration))
+            time_ms = before_ms(now_ms, parse_duration_ms(options.by_duration))
+            return await offsets_at_time(admin, names, time_ms)
         if options.from_file is not None:
             plan = self._plan()
             if group_id not in plan:
@@ -118,7 +118,7 @@ class ResetOffsets:
         try:
             text = path.read_text()
         except OSError as error:
-            raise KmirrorError(f"{path}: {error.strerror or error}") from error
+            raise KmirrorError(f"java.io.IOException: Unable to read file {path}") from error
         return parse_reset_plan(text, self._options.group)
 
 
@@ -130,6 +130,8 @@ async def named_partitions(admin: AdminClient, texts: list[str]) -> list[TopicPa
     names = [name for text in texts if ":" in text for name in parse_partitions(text)]
     topics = [text for text in texts if ":" not in text]
     described = await admin.describe_topics({*topics, *(name.topic for name in names)})
+    if any(name.topic not in described for name in names):
+        raise _execution_exception(ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION))
     for topic in topics:
         if topic not in described:
             raise ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION)
@@ -143,7 +145,7 @@ async def named_partitions(admin: AdminClient, texts: list[str]) -> list[TopicPa
 
 def parse_partitions(text: str) -> list[TopicPartition]:
     """Parse `topic:0,1,2`."""
-    parts = text.split(":")
+    parts = java_split(text, ":")
     if len(parts) != 2:
         raise UsageError(f"Invalid topic arg '{text}', expected topic name and partitions")
     names = []
@@ -168,37 +170,6 @@ def parse_reset_plan(text: str, groups: list[str]) -> dict[str, Offsets]:
     return plan
 
 
-def parse_datetime_ms(text: str) -> int:
-    """Parse `YYYY-MM-DDThh:mm:ss.sss`.
-
-    The time is in UTC unless `Z` or an offset like +0100 or +01:00 follows.
-    """
-    if not text.partition("T")[2]:
-        raise KmirrorError("java.text.ParseException: Error parsing timestamp. It does not contain a 'T' according to ISO8601 format")
-    value = text
-    day, _, clock = value.partition("T")
-    if "." not in clock:
-        clock = re.sub(r"(Z|[-+]\d\d:?\d\d)?$", lambda match: ".000" + (match[0] or ""), clock, count=1)
-    for layout in DATETIME_FORMATS:
-        try:
-            parsed = datetime.strptime(f"{day}T{clock}", layout)
-        except ValueError:
-            continue
-        aware = parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)
-        return round((aware - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(milliseconds=1))
-    raise KmirrorError(f'java.text.ParseException: Unparseable date: "{text}"')
-
-
-def parse_duration_ms(text: str) -> int:
-    """Parse ISO 8601's `PnDTnHnMnS`."""
-    match = DURATION.fullmatch(text)
-    if match is None or not any(match[group] for group in (2, 4, 5, 6)) or match[3] in ("T", "t"):
-        raise KmirrorError("Text cannot be parsed to a Duration")
-    days, hours, minutes = (int(match[group] or 0) for group in (2, 4, 5))
-    value = timedelta(days=days, hours=hours, minutes=minutes, seconds=float(match[6] or 0))
-    return round(value / timedelta(milliseconds=1)) * (-1 if match[1] == "-" else 1)
-
-
 def _committed(committed: Mapping[TopicPartition, OffsetAndMetadata | None], name: TopicPartition) -> int:
     found = committed.get(name)
     if found is None:
@@ -209,7 +180,16 @@ def _committed(committed: Mapping[TopicPartition, OffsetAndMetadata | None], nam
 async def end_offsets(admin: AdminClient, names: Iterable[TopicPartition], timestamp: int) -> Offsets:
     """Returns the offset that `timestamp` stands for in each partition."""
     wanted = dict.fromkeys(names, timestamp)
-    return {name: info.offset for name, info in all_or_raise(await admin.list_offsets_by_spec(wanted)).items()} if wanted else {}
+    offsets: Offsets = {}
+    for name, info in (await admin.list_offsets_by_spec(wanted) if wanted else {}).items():
+        if isinstance(info, ApiException):
+            raise _execution_exception(info)
+        offsets[name] = info.offset
+    return offsets
+
+
+def _execution_exception(error: ApiException) -> KmirrorError:
+    return KmirrorError(f"java.util.concurrent.ExecutionException: {java_exception(error)}")
 
 
 async def offsets_at_time(admin: AdminClient, names: list[TopicPartition], timestamp_ms: int) -> Offsets:

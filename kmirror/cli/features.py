@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 COMMANDS = "{describe,upgrade,downgrade,disable,version-mapping,feature-dependencies}"
 
 
+class FeaturesParser(CommandParser):
+    in_one_line = True
+
+
 def build_parser() -> CommandParser:
-    parser = CommandParser(prog="kafka-features", description="This tool manages feature flags in Kafka.", allow_abbrev=False)
+    parser = FeaturesParser(prog="kafka-features", description="This tool manages feature flags in Kafka.", allow_abbrev=False)
     connection(parser, required=False)
     commands = parser.add_subparsers(dest="command", required=True, metavar=COMMANDS)
     describe = commands.add_parser("describe", help="describe the feature levels of the cluster")

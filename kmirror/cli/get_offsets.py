@@ -55,6 +55,7 @@ def check(options: argparse.Namespace) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from kmirror.admin.admin_client import AdminClient
+    from kmirror.cli.java_names import java_exception
     from kmirror.cli.tool_client import with_admin
     from kmirror.cli.topics_actions import matching
     from kmirror.common.errors import ApiException
@@ -75,9 +76,11 @@ def run(options: argparse.Namespace) -> int:
         if not names:
             raise KmirrorError("Could not match any topic-partitions with the specified filters")
         offsets = {}
-        for name, info in (await admin.list_offsets_by_spec(dict.fromkeys(names, timestamp))).items():
+        found = await admin.list_offsets_by_spec(dict.fromkeys(names, timestamp))
+        for name, info in sorted(found.items()):
             if isinstance(info, ApiException):
-                text = f"Skip getting offsets for topic-partition {name} due to error: {info.message}"
+                reason = java_exception(info)
+                text = f"Skip getting offsets for topic-partition {name} due to error: {reason}"
                 print(text, file=sys.stderr)
             elif info.offset != UNKNOWN_OFFSET:
                 offsets[name] = info.offset
@@ -121,7 +124,8 @@ def parse_rule(text: str, matches: Callable[[str, str], bool]) -> Rule:
     """
     match = RULE.fullmatch(text)
     if match is None:
-        raise KmirrorError(f"Invalid rule specification: {text}")
+        exception = "org.apache.kafka.tools.TerseException"
+        raise KmirrorError(f"{exception}: Invalid rule specification: {text}")
     pattern = match[1] or ".*"
     low, high = (int(match[2]), int(match[2]) + 1) if match[2] else (int(match[3] or 0), int(match[4]) if match[4] else 1 << 31)
     return lambda topic, partition: matches(pattern, topic) and low <= partition < high

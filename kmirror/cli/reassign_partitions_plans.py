@@ -129,6 +129,8 @@ def propose(current: Assignment, brokers: list[Node], randrange: Callable[[int],
         topics.setdefault(name.topic, []).append(name)
     for names in topics.values():
         factor = len(current[names[0]])
+        if not ordered:
+            raise KmirrorError("All brokers are currently fenced, or have all their log directories cordoned.")
         if factor > len(ordered):
             raise KmirrorError(
                 f"The target replication factor of {factor} cannot be reached because only {len(ordered)} broker(s) are registered "

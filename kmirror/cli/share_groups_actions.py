@@ -10,9 +10,10 @@ from typing import Any
 from kmirror.admin.admin_client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, AdminClient
 from kmirror.admin.groups import GroupListing
 from kmirror.admin.share_groups import ShareGroupDescription, ShareMemberDescription, SharePartitionOffset
-from kmirror.cli.consumer_groups_reset import Offsets, end_offsets, named_partitions, offsets_at_time, parse_datetime_ms, reset_table
+from kmirror.cli.consumer_groups_reset import Offsets, end_offsets, named_partitions, offsets_at_time, reset_table
 from kmirror.cli.group_results import described, print_deletion, print_error
 from kmirror.cli.java_names import java_exception
+from kmirror.cli.java_texts import parse_datetime_ms
 from kmirror.cli.tool_client import with_admin
 from kmirror.cli.tool_options import CommandError, UsageError, print_json
 from kmirror.common.errors import ApiException, Errors

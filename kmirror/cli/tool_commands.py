@@ -17,13 +17,23 @@ from kmirror.cli.user_errors import exit_code
 
 _REQUIRED: Final = "the following arguments are required: "
 _NOT_A_NUMBER: Final = re.compile(r"(argument \S+: )invalid int value: '(.*)'")
+_NO_CHOICE: Final = re.compile(r"argument [^:]+: (invalid choice: .*)")
 USAGE_COLUMNS: Final = 75
 
 
 class CommandParser(argparse.ArgumentParser):
-    """argparse with Kafka's exit code and words for a wrong command line."""
+    """argparse with Kafka's exit code and words for a wrong command line.
+
+    `in_one_line` is for the tool that says no more than what is wrong (`kafka-features`).
+    """
+
+    in_one_line = False
 
     def error(self, message: str) -> NoReturn:
+        if self.in_one_line:
+            text = f"Command line error: {_in_kafkas_words(message)}. Type --help for help."
+            print(text, file=sys.stderr)
+            raise SystemExit(1)
         self.print_usage(sys.stderr)
         print(f"{self.prog.split()[0]}: error: {_in_kafkas_words(message)}", file=sys.stderr)
         raise SystemExit(1)
@@ -64,6 +74,8 @@ def _in_kafkas_words(message: str) -> str:
     if message.startswith(_REQUIRED):
         name = message.removeprefix(_REQUIRED)
         return "too few arguments" if name.startswith("{") else f"argument {name.partition(',')[0]} is required"
+    if (choice := _NO_CHOICE.fullmatch(message)) is not None:
+        return choice[1]
     found = _NOT_A_NUMBER.fullmatch(message)
     return message if found is None else f'{found[1]}could not convert {found[2]!r} to Integer (For input string: "{found[2]}")'
 

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from kmirror.admin.admin_client import AdminClient
 from kmirror.admin.reassignments import PartitionReassignment
 from kmirror.admin.results import ConfigEntry, NewPartitions, NewTopic, PartitionDescription, TopicDescription
+from kmirror.cli.java_texts import java_int, java_split
 from kmirror.cli.tool_client import with_admin
-from kmirror.cli.tool_options import CommandError, print_json
+from kmirror.cli.tool_options import print_json
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.java_order import hash_map_order
 from kmirror.common.topic_partition import INTERNAL_TOPICS, TopicPartition
@@ -99,7 +100,7 @@ class TopicCommand:
 
     async def _described(self, admin: AdminClient) -> dict[str, TopicDescription]:
         options = self._options
-        topic_id = None if options.topic_id is None else Uuid.from_string(options.topic_id)
+        topic_id = None if options.topic_id is None else _topic_id(options.topic_id)
         if topic_id is None or topic_id == Uuid.ZERO:
             names = await self._topics(admin)
             limit = options.partition_size_limit_per_response or 2000
@@ -247,19 +248,23 @@ def matching(pattern: str, names: Iterable[str], *, exclude_internal: bool = Fal
     return [name for name in names if compiled.fullmatch(name) and not (exclude_internal and name in INTERNAL_TOPICS)]
 
 
+def _topic_id(text: str) -> Uuid:
+    try:
+        return Uuid.from_string(text)
+    except ValueError as error:
+        raise KmirrorError(str(error)) from error
+
+
 def parse_replica_assignment(text: str | None) -> list[list[int]]:
     """Parse `1:2,2:3`: the brokers of each partition.
 
-    CommandError or KmirrorError, with Kafka's words, for what cannot be.
+    KmirrorError, with Kafka's words, for what cannot be.
     """
     if not text:
         return []
     rows = []
-    for index, part in enumerate(text.split(",")):
-        try:
-            brokers = [int(word) for word in part.split(":")]
-        except ValueError as error:
-            raise CommandError(f'For input string: "{part}"') from error
+    for index, part in enumerate(java_split(text, ",")):
+        brokers = [java_int(word.strip()) for word in java_split(part, ":")]
         doubled = [broker for broker in dict.fromkeys(brokers) if brokers.count(broker) > 1]
         if doubled:
             raise KmirrorError(f"Partition replica lists may not contain duplicate entries: {ids(doubled)}")
@@ -273,8 +278,8 @@ def parse_configs(texts: Iterable[str]) -> dict[str, str]:
     """Parse `name=value` words."""
     values = {}
     for text in texts:
-        name, separator, value = text.partition("=")
-        if not separator or not value.strip():
+        words = java_split(text, r"\s*=\s*")
+        if len(words) != 2:
             raise KmirrorError('requirement failed: Invalid topic config: all configs to be added must be in the format "key=val".')
-        values[name.strip()] = value.strip()
+        values[words[0].strip()] = words[1].strip()
     return values

@@ -117,6 +117,6 @@ def known(enum: type[E], code: int) -> E:
 def parse_kafka_principal(text: str) -> KafkaPrincipal:
     """Parses `type:name`; raises ApiException INVALID_REQUEST for anything else."""
     principal_type, colon, name = text.partition(":")
-    if not principal_type or not colon:
+    if not colon:
         raise ApiException(Errors.INVALID_REQUEST, f"expected a string in format principalType:principalName but got {text}")
     return KafkaPrincipal(principal_type, name)

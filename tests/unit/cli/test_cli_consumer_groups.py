@@ -7,7 +7,7 @@ import pytest
 from kmirror.admin.groups import ConsumerGroupDescription, MemberDescription, OffsetAndMetadata
 from kmirror.admin.results import Node
 from kmirror.cli.consumer_groups_describe import MemberTable, OffsetRow, offsets_table, should_print, state_table
-from kmirror.cli.consumer_groups_reset import csv_text, parse_datetime_ms, parse_duration_ms, parse_partitions, parse_reset_plan
+from kmirror.cli.consumer_groups_reset import csv_text, parse_partitions, parse_reset_plan
 from kmirror.cli.tool_options import UsageError
 from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
@@ -80,33 +80,6 @@ def test_reset_plans_are_written_as_they_are_read() -> None:
     text = csv_text(rows, with_group=True)
     assert text == '"a-group-with-more-than-24-characters",t,0,5\ng,t,1,6\n'
     assert parse_reset_plan(text, []) == {name: {partition: offset} for name, partition, offset in rows}
-
-
-@pytest.mark.parametrize(
-    ("text", "milliseconds"),
-    [
-        ("1970-01-01T00:00:01.500", 1_500),
-        ("1970-01-01T00:00:01", 1_000),
-        ("1970-01-01T01:00:00.000+0100", 0),
-        ("1970-01-01T01:00:00+01:00", 0),
-        ("1970-01-01T00:00:00Z", 0),
-    ],
-)
-def test_datetimes_are_utc_unless_they_say_otherwise(text: str, milliseconds: int) -> None:
-    assert parse_datetime_ms(text) == milliseconds
-
-
-@pytest.mark.parametrize(
-    ("text", "milliseconds"), [("P1D", 86_400_000), ("PT1H30M", 5_400_000), ("-PT1.5S", -1_500), ("P1DT1S", 86_401_000)]
-)
-def test_durations_are_iso_8601(text: str, milliseconds: int) -> None:
-    assert parse_duration_ms(text) == milliseconds
-
-
-@pytest.mark.parametrize("text", ["", "P", "PT", "1D", "P1H"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(KmirrorError, match="Text cannot be parsed to a Duration"):
-        parse_duration_ms(text)
 
 
 def test_topics_with_partitions_are_read() -> None:
