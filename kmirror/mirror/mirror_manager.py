@@ -95,6 +95,8 @@ class MirrorManager:
         self._partitions: dict[str, dict[int, MirrorPartition]] = {}
         self._topics = MirroredTopics()
         self._state_topic_id: Uuid | None = None
+        self._known_to_be_stopped: set[TopicPartition] = set()
+        """During an update after which no states are stored: what was STOPPED, and is led here."""
         self._is_following = False
         self._scope = TaskScope(runtime, "mirror")
         self.coordinator = MirrorCoordinator(
@@ -206,19 +208,23 @@ class MirrorManager:
             if mirror is not None:
                 self._scope.spawn(mirror.shutdown(), name=f"end-{name}")
         self._reconfigure(delta)
-        stateless = (
-            self._partitions if self._are_states_lost(image) else (t for name in sorted(recreated) for t in self._topics.topics_of(name))
-        )
+        stateless = self._partitions if self._are_states_lost(image) else self._of_mirrors(recreated)
         for topic in sorted(stateless):
             touched[topic] = ALL_PARTITIONS
-            for number in sorted(self._partitions.get(topic, {})):
+            for number, driver in sorted(self._partitions.get(topic, {}).items()):
+                if driver.is_known_to_be_stopped and topic not in self._of_mirrors(recreated):
+                    self._known_to_be_stopped.add(driver.id.topic_partition)
                 self._end_driver(topic, number)
         for topic in sorted(touched):
             self._update_topic(topic, touched[topic])
+        self._known_to_be_stopped.clear()
         self.metadata_manager.on_metadata_update(delta, self._topics.mirror_names, recreated)
         for topic, association in before.items():
             if association is not None and association.mirror_name in self._topics.mirror_names:
                 self._forget_deleted_topic(association.mirror_name, topic)
+
+    def _of_mirrors(self, names: Iterable[str]) -> set[str]:
+        return {topic for name in names for topic in self._topics.topics_of(name)}
 
     def _are_states_lost(self, image: MetadataImage) -> bool:
         """Whether `__mirror_state` is another topic than before: then the states that leaders know
@@ -263,7 +269,14 @@ class MirrorManager:
         if wanted is not None and partition is not None and registration is not None:
             before = self._image_before.topics.partition(topic, number)
             led_before_by = -1 if before is None or before.leader == self._config.broker_id else before.leader
-            driver = MirrorPartition(self._services, wanted, partition, registration, led_before_by=led_before_by)
+            driver = MirrorPartition(
+                self._services,
+                wanted,
+                partition,
+                registration,
+                led_before_by=led_before_by,
+                was_stopped=topic_partition in self._known_to_be_stopped,
+            )
             self._partitions.setdefault(topic, {})[number] = driver
             driver.start()
 

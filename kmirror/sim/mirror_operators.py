@@ -200,7 +200,7 @@ _LEGAL: Mapping[str, Mapping[str, tuple[Errors, ...]]] = {
     "delete topic": {
         _IN: (Errors.READ_ONLY_TOPIC, Errors.NONE),
         _PAUSED: (Errors.READ_ONLY_TOPIC, Errors.NONE),
-        _REMOVED: (Errors.READ_ONLY_TOPIC, Errors.NONE),
+        _REMOVED: (Errors.NOT_LEADER_OR_FOLLOWER, Errors.NONE),
         _NONE: (Errors.READ_ONLY_TOPIC, Errors.NONE),
     },
 }

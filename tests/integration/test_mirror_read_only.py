@@ -75,8 +75,8 @@ def changes_refused(b: EmbeddedCluster) -> dict[str, int | None]:
 STOPPING = {
     "produce": KafkaError._MSG_TIMED_OUT,  # it tries again, as the partition will be writable soon
     "records": Errors.NOT_LEADER_OR_FOLLOWER,
-    "partitions": Errors.READ_ONLY_TOPIC,
-    "topic": Errors.READ_ONLY_TOPIC,
+    "partitions": Errors.NOT_LEADER_OR_FOLLOWER,
+    "topic": Errors.NOT_LEADER_OR_FOLLOWER,
 }
 
 

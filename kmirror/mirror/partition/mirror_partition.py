@@ -72,6 +72,7 @@ class MirrorPartition:
         "_stopping",
         "_storage_error",
         "_unclean",
+        "_was_stopped",
         "id",
         "led",
         "partition",
@@ -87,8 +88,12 @@ class MirrorPartition:
         registration: PartitionRegistration,
         *,
         led_before_by: int = -1,
+        was_stopped: bool = False,
     ) -> None:
-        """`led_before_by`: another broker that led the partition until now; -1 where none is known."""
+        """`led_before_by`: another broker that led the partition until now; -1 where none is known.
+
+        `was_stopped`: whether this broker led the partition as STOPPED until its state was lost.
+        """
         self.id = partition_id
         self.partition = partition
         self.led = LedPartition(services, partition_id, partition)
@@ -101,6 +106,7 @@ class MirrorPartition:
         self._gained = True
         self._source_deleted = False
         self._has_source_configs = False
+        self._was_stopped = was_stopped
         self._rejected: str | None = None
         self._storage_error: str | None = None
         self._recovering = self._unclean = registration.leader_recovery_state == RECOVERING
@@ -156,7 +162,7 @@ class MirrorPartition:
         if self.status.note_leader_epoch(registration.leader_epoch):
             if not self.led.is_bumping:
                 self._gained = True
-                self._has_source_configs = False
+                self._has_source_configs = self._was_stopped = False
                 self._rejected = None  # of what another leader may have changed; what is still so is found again
                 self.status.forget()
                 self._apply_read_only()
@@ -182,6 +188,11 @@ class MirrorPartition:
         """Resign, and wait until what was under way has ended."""
         self.resign()
         await self._loop.close()
+
+    @property
+    def is_known_to_be_stopped(self) -> bool:
+        """Whether the partition is STOPPED by what is stored, and this broker leads it as such."""
+        return self.status.loaded and not self._gained and self.status.state is _S.STOPPED
 
     # --- for fetchers (`FetchTarget`)
     # ---------------------------------------------------------------------------------
@@ -273,6 +284,8 @@ class MirrorPartition:
         wanted = self.led.wanted
         if wanted is WantedState.NOT_MIRRORED:
             return None
+        if wanted is WantedState.PAUSE and self.status.state is _S.UNKNOWN and self._was_stopped:
+            wanted = WantedState.STOP  # its source topic is gone: what is STOPPED stays so (D3-20b)
         if wanted is not WantedState.STOP and self._source_deleted and self.status.state not in (_S.UNKNOWN, _S.STOPPING, _S.STOPPED):
             return await self._take(_E.SOURCE_TOPIC_DELETED)
         return await self._level(wanted)
@@ -304,7 +317,7 @@ class MirrorPartition:
 
     async def _guard(self, wanted: WantedState) -> MirrorGuard:
         if self.status.state is _S.UNKNOWN and wanted is WantedState.STOP:
-            done = await self._stopping.is_stopped_already()
+            done = self._was_stopped or await self._stopping.is_stopped_already()
             return MirrorGuard.RESET_IS_LAST if done else MirrorGuard.RESET_MISSING
         if self.status.state is _S.STOPPED and wanted is WantedState.RUN:
             same = await self.mirror.source_has_topic(self.id.topic, self.id.topic_id)

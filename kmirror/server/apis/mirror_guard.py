@@ -1,5 +1,5 @@
-"""DeleteTopics (20) and CreatePartitions (37) on a cluster with mirrors: READ_ONLY_TOPIC unless
-every partition is STOPPED (B30, D3-34).
+"""DeleteTopics (20) and CreatePartitions (37) on a cluster with mirrors: refused unless every
+partition is STOPPED (B30, D3-34).
 
 The controller does not know the states of partitions. It refuses both requests for a topic whose
 `mirror.name` is `X` or `X.paused`, and executes both for `X.removed`. The broker that takes the
@@ -7,7 +7,7 @@ request knows more, so it checks the states before it forwards:
 
     mirror.name      every partition STOPPED      else
     X[.paused]       done in the broker's name    READ_ONLY_TOPIC             (STOPPED: its source topic is gone)
-    X….removed       forwarded                    READ_ONLY_TOPIC
+    X….removed       forwarded                    NOT_LEADER_OR_FOLLOWER       (about to be STOPPED: retriable, as for Produce)
 
 A topic that is not STOPPED is not forwarded, whatever its `mirror.name` is: a removal that
 overtakes the request would let the controller execute it. What is done in the broker's name is
@@ -25,8 +25,10 @@ from typing import Any
 from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import Errors
 from kmirror.metadata.mirror_names import association_of
+from kmirror.mirror.coordination.mirror_coordinator_shard import StoredState
 from kmirror.mirror.mirror_manager import MirrorManager
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
+from kmirror.replica.partition import ReadOnlyReason
 from kmirror.server.kafka_apis import KafkaApis
 from kmirror.server.request import Request
 from kmirror.wire.messages.create_partitions import CreatePartitionsTopicResult
@@ -136,5 +138,10 @@ async def _ways(manager: MirrorManager, topics: Iterable[str]) -> dict[str, _Way
     for (name, _), stored in (await manager.states.read(wanted) if wanted else {}).items():
         if not isinstance(stored, Errors) and stored.state is MirrorPartitionState.STOPPED:
             continue
-        ways[name] = stored if isinstance(stored, Errors) and owners[name].removed else Errors.READ_ONLY_TOPIC
+        ways[name] = _refusal(stored) if owners[name].removed else Errors.READ_ONLY_TOPIC
     return ways
+
+
+def _refusal(stored: StoredState | Errors) -> Errors:
+    """What a topic is refused with that is about to be STOPPED: an error that may be retried."""
+    return stored if isinstance(stored, Errors) else ReadOnlyReason.MIRROR_STOPPING.error

@@ -18,6 +18,7 @@ from kmirror.metadata.image import RESOURCE_MIRROR, RESOURCE_TOPIC, ConfigResour
 from kmirror.mirror.coordination.mirror_coordinator_shard import StateWrite, StoredState
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.mirror.mirrored_topics import MirroredTopics
+from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
 from kmirror.wire.messages.config_record import ConfigRecord
 
 
@@ -267,4 +268,29 @@ async def test_leaders_begin_again_when_the_states_are_gone(tmp_path: Path) -> N
     assert machine.log("u").log_end_offset >= end
     machine.name(f"{MIRROR}.paused")
     await machine.reach("PAUSED")
+    await machine.close()
+
+
+@pytest.mark.parametrize("name", [f"{MIRROR}.removed", f"{MIRROR}.paused"])
+async def test_a_failed_over_log_without_its_reset_was_cut_when_the_states_were_gone(tmp_path: Path, name: str) -> None:
+    """Retention has deleted the reset, so nothing in the log tells that it was stopped, and stopping
+    again would cut what was acknowledged behind the first open transaction.
+    """
+    machine = MirrorMachine(str(tmp_path))
+    await stopped(machine)
+    if name.endswith(".paused"):  # its source topic was deleted
+        machine.name(name)
+        await machine.advance(1_000)
+    log, epoch = machine.log(), machine.registration().leader_epoch
+    opened = batch(2, b"open", epoch=epoch, producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True)
+    machine.local(opened, batch(3, b"acknowledged", epoch=epoch))
+    log.update_high_watermark(4)
+    log.maybe_increment_log_start_offset(2, LogStartOffsetIncrementReason.SEGMENT_DELETION)
+    assert (log.log_start_offset, log.last_stable_offset) == (2, 2)
+    machine.delete_topic(MIRROR_STATE_TOPIC_NAME)
+    await machine.advance(1_000)
+    machine._make_state_topic(1, 1)
+    await machine.advance(5_000)
+    assert (machine.state(), log.log_end_offset) == ("STOPPED", 4)
+    assert machine.produce(batch(0, b"mine")) is Errors.NONE
     await machine.close()
