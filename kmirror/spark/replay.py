@@ -20,10 +20,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kmirror.common.ports import FileSystem
-from kmirror.spark.files import file_system_for
 from kmirror.spark.job_progress import collected, watched
 from kmirror.spark.one_line import in_one_line
 from kmirror.spark.replay_keys import count_keys_on_spark
+from kmirror.spark.visible import files_of_task
 from kmirror.storage.reader import PartitionFiles
 from kmirror.verify.planner import pack_by
 from kmirror.verify.replay.claims import DataDirClaims
@@ -51,7 +51,7 @@ class Closing(NamedTuple):
     identities: Identities | None
 
     def tables(self, partials: Sequence[ReplayPartial]) -> ReplayTables:
-        files, _ = file_system_for(self.location)
+        files = files_of_task(self.location)
         part = Part(self.partition.path, 0, 0, merge_all(partials))
         return close_parts(files, self.partition, [part], self.data_dir, self.settings, self.identities)
 
@@ -143,7 +143,7 @@ def _read(data: bytes) -> Iterator[PartialNode]:
     """Yields the nodes of a task: rows of partitions that lie completely within it, partials of the
     others."""
     task: Task = pickle.loads(data)
-    files, _ = file_system_for(task.location)
+    files = files_of_task(task.location)
     parts = run_task(files, task.pieces, task.cuts, check_crc=task.check_crc, unpack=task.unpack)
     partials = {part.folder: part.partial for part in parts}
     read = {task.numbers[folder][0]: partial for folder, partial in partials.items()}

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from kmirror.record.columns import Int64s
-from kmirror.spark.files import file_system_for
 from kmirror.spark.job_progress import collected, watched
 from kmirror.spark.one_line import in_one_line
+from kmirror.spark.visible import files_of_task
 from kmirror.verify.planner import pack_by
 from kmirror.verify.replay.compaction import BUCKET_ROWS, ROW_WIDTH, KeyCounts, KeyLog, KeyScope, Rows, by_bucket, judge, merge, scan_slice
 from kmirror.verify.slices import LogSlice
@@ -89,7 +89,7 @@ def _buckets(logs: Sequence[KeyLog]) -> Iterator[tuple[int, int, int]]:
 def _read(pieces: list[tuple[KeyPiece, KeyScope]]) -> Iterator[ShuffledKeys]:
     unpacker = Unpacker()
     for one, scope in pieces:
-        files, _ = file_system_for(one.piece.location)
+        files = files_of_task(one.piece.location)
         waiting: list[tuple[Int64s, Rows]] = []
 
         def hold(buckets: Int64s, rows: Rows, waiting: list[tuple[Int64s, Rows]] = waiting) -> None:

@@ -3,7 +3,9 @@
 A cleaner or retention at work makes gaps, files that are gone, and batches that do not fit each
 other, and none of that is damage. So a finding about a log counts only if its segments are still
 those that were listed. Otherwise the log is listed and read again. A log that changes each time is
-not judged, and that is said. A log whose folder was deleted or renamed is no longer one.
+not judged, and that is said. A log whose folder was deleted or renamed is no longer one. A file that
+is there whenever it is listed, and never where it is read, is missing only on the machine that
+reads: that is an error.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import FileSystem
 from kmirror.storage.reader import PartitionFiles
 from kmirror.verify.moving_logs import MAX_READINGS, has_moved, listed_again
@@ -37,8 +40,12 @@ def replay_until_settled(
         if reading == MAX_READINGS:
             for index, now in moved.items():
                 before = partitions[index]
-                if before is not None and now is not None and has_moved(before, now):
+                if before is None or now is None:
+                    continue
+                if has_moved(before, now):
                     closed[index] = _not_judged(closed[index])
+                else:
+                    _check_seen(files, now, closed[index])
             break
         pause()
         for index, now in moved.items():
@@ -75,6 +82,25 @@ def _is_in_doubt(partition: PartitionFiles, tables: ReplayTables) -> bool:
 def _has_met_a_gap(partition: PartitionFiles, tables: ReplayTables) -> bool:
     """Whether a listed segment had no file when it was read, even if it has one again."""
     return any(finding.kind == GONE and finding.file not in partition.dangling_paths for finding in tables.findings)
+
+
+def _check_seen(files: FileSystem, now: PartitionFiles, tables: ReplayTables) -> None:
+    """KmirrorError if a segment can be opened here that had no file where it was read."""
+    listed = {segment.path() for segment in now.segments}
+    for finding in tables.findings:
+        if finding.kind == GONE and finding.file in listed and _can_be_opened(files, finding.file):
+            raise KmirrorError(
+                f"{finding.file} is there, but not where it was read, {MAX_READINGS} times; "
+                "put the logs where all executors see them under one path, or use --engine local"
+            )
+
+
+def _can_be_opened(files: FileSystem, path: str) -> bool:
+    try:
+        files.open(path, write=False).close()
+    except OSError:
+        return False
+    return True
 
 
 def _has_more(now: PartitionFiles, tables: ReplayTables) -> bool:

@@ -101,6 +101,61 @@ def test_a_job_that_fails_is_one_line_and_not_findings(
     assert capsys.readouterr().err.splitlines()[-1] == "kmirror verify-logs: Spark's job failed: the disk: is gone"
 
 
+class Hidden:
+    """Hides a path while Spark's tasks run."""
+
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
+        self.path = path
+        for module in modules:
+            monkeypatch.setattr(f"kmirror.spark.{module}.collected", self.collected)
+
+    def collected(self, jobs: Any) -> Any:
+        hidden = self.path.parent.parent / f"{self.path.name}.hidden"
+        self.path.rename(hidden)
+        try:
+            return collected(jobs)
+        finally:
+            hidden.rename(self.path)
+
+
+@pytest.mark.parametrize("what", ["a", "a/t-0/00000000000000000000.log"])
+def test_an_executor_without_the_drivers_disk_found_every_segment_gone(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Nothing was looked at, so that is no finding about the logs."""
+    Hidden(here / what, monkeypatch, "replay", "replay_keys")
+    monkeypatch.setattr("kmirror.cli.verify_logs.PAUSE_S", 0)
+    assert main(["verify-logs", "a", "--engine", "spark"]) == 2
+    told = capsys.readouterr()
+    assert "structure gone" not in told.out + told.err
+    words = "does not exist on" if what == "a" else "is there, but not where it was read"
+    assert words in told.err.splitlines()[-1] and told.err.splitlines()[-1].startswith("kmirror verify-logs: ")
+
+
+def test_a_diff_on_an_executor_without_the_drivers_disk_says_so(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Hidden(here / "b", monkeypatch, "log_diff")
+    for options in ([], ["--output", "tables"]):
+        assert log_diff.main(["a", "b", "--engine", "spark", *options]) == 2
+        assert f"{here}/b does not exist on" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_segment_that_is_gone_for_all_is_a_finding(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(jobs: Any) -> Any:
+        (here / "a" / "t-0" / f"{0:020d}.log").unlink(missing_ok=True)
+        return collected(jobs)
+
+    (here / "a" / "t-0" / f"{50:020d}.log").write_bytes(batch(50))
+    (here / "a" / ".kafka_cleanshutdown").write_text("{}")
+    monkeypatch.setattr("kmirror.spark.replay.collected", lose)
+    monkeypatch.setattr("kmirror.cli.verify_logs.PAUSE_S", 0)
+    code = main(["verify-logs", "a", "--engine", "spark"])
+    assert code == 1, capsys.readouterr()
+
+
 def test_the_reason_of_a_failed_job_is_found_between_java_and_python() -> None:
     older = (
         "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
