@@ -34,9 +34,10 @@ kinds of difference:
   re-batched              the same records in other batches or another compression
   key-lost                B lacks the last record of a key, where its cleaner has been but had no reason to remove it; keys are named by hash
   compacted               one side lacks records that its cleaner removed (cleaner-offset-checkpoint, holes in batches, or superseded
-                          keys where the metadata log says that the topic was compacted)
-  not-decided             one side lacks records, and nothing tells a cleaner's work from a loss: nothing says that the topic is compacted,
-                          or the keys do not fit (TMPDIR is full)
+                          keys where the metadata log says that the topic was compacted, or the cluster that it is)
+  not-decided             one side lacks records, and nothing tells a cleaner's work from a loss: nothing says that the topic was compacted
+                          when it could matter, the records lie in the newest segment of a copied log or are too young
+                          (min.compaction.lag.ms) by configs that may have been others, or the keys do not fit (TMPDIR is full)
   mirror-rule             with --mirror: B's log is not as KIP-1279 wants it
   front-missing           with --mirror: A has records before B's log start; a failback would delete them in A, too
   group-beyond-end        a group of A or B has committed an offset behind the end of A's or B's log (folders with __consumer_offsets)

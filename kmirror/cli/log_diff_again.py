@@ -60,5 +60,5 @@ def _now(log: ComparedLog) -> ComparedLog | None:
     if not has_moved(log.partition, now):
         return log
     (again,) = with_checkpoints(log.files, posixpath.dirname(now.path) or ".", [now])
-    again.is_compacted = log.is_compacted
+    again.cleaner = log.cleaner
     return again

@@ -1,7 +1,7 @@
 """A live cluster as an input of `kafka-log-diff`, read over the wire like a consumer.
 
 Metadata gives the partitions, ListOffsets the log start and the high watermark, DescribeConfigs
-whether a topic is compacted, and Fetch (read_uncommitted) whole, unchanged batches. `verify` is
+whether a topic is compacted now and since which age, and Fetch (read_uncommitted) whole, unchanged batches. `verify` is
 synchronous, so each question runs the input's own event loop until it is answered. The high
 watermark is asked once for each partition; what is written later is not compared.
 """
@@ -9,6 +9,7 @@ watermark is asked once for each partition; what is written later is not compare
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
@@ -17,7 +18,7 @@ from kmirror.admin.results import ConfigResourceType
 from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
-from kmirror.verify.compared_log import ALL_MAY_BE_CLEANED
+from kmirror.verify.cleaner_facts import ANY_TIME, POLICY_BEFORE_UNKNOWN, CleanerFacts
 from kmirror.verify.fetched_log import FetchedLog
 
 LIVE_PREFIX: Final = "bootstrap:"
@@ -38,7 +39,7 @@ class LiveInput:
         self._runner = asyncio.Runner()
         self._runtime = AsyncioRuntime(loop=self._runner.get_loop(), worker_count=1)
         self._admin = AdminClient(self._runtime, servers, client_id=CLIENT_ID)
-        self._compacted: dict[str, bool] = {}
+        self._cleaners: dict[str, CleanerFacts] = {}
         self.names = self._ask(self._list(include_internal=include_internal))
 
     def close(self) -> None:
@@ -55,26 +56,33 @@ class LiveInput:
         return sorted(TopicPartition(topic, row.partition) for topic, facts in described.items() for row in facts.partitions)
 
     def log(self, name: TopicPartition) -> FetchedLog:
-        earliest, latest, is_compacted = self._ask(self._facts(name))
+        earliest, latest, cleaner = self._ask(self._facts(name))
         return FetchedLog(
             f"{self.name}/{name}",
             name,
             lambda offset: self._ask(self._admin.fetch_records(name, offset, max_bytes=FETCH_SIZE_BYTES)),
             log_start_offset=earliest,
             high_watermark=latest,
-            cleaned_offset=ALL_MAY_BE_CLEANED if is_compacted else 0,
+            cleaner=cleaner,
         )
 
-    async def _facts(self, name: TopicPartition) -> tuple[int, int, bool]:
+    async def _facts(self, name: TopicPartition) -> tuple[int, int, CleanerFacts]:
         earliest = (await self._admin.list_offsets([name], timestamp=EARLIEST_TIMESTAMP))[name]
         latest = (await self._admin.list_offsets([name]))[name]
-        if name.topic not in self._compacted:
-            self._compacted[name.topic] = await self._is_compacted(name.topic)
-        return earliest, latest, self._compacted[name.topic]
+        if name.topic not in self._cleaners:
+            self._cleaners[name.topic] = await self._cleaner(name.topic)
+        return earliest, latest, self._cleaners[name.topic]
 
-    async def _is_compacted(self, topic: str) -> bool:
+    async def _cleaner(self, topic: str) -> CleanerFacts:
+        """Returns what the configs in effect say. They are those of now, which proves nothing about
+        what they were before."""
         try:
-            configs = await self._admin.describe_configs(ConfigResourceType.TOPIC, topic)
-        except KmirrorError:
-            return False  # not permitted or not served: then only holes and keys show compaction
-        return any(entry.name == "cleanup.policy" and "compact" in (entry.value or "") for entry in configs)
+            entries = await self._admin.describe_configs(ConfigResourceType.TOPIC, topic)
+        except KmirrorError as error:
+            return CleanerFacts(unknown=f"their keys came again, and the topic's configs cannot be seen: {error}")
+        values = {entry.name: entry.value or "" for entry in entries}
+        if "compact" not in values.get("cleanup.policy", ""):
+            return CleanerFacts(unknown=POLICY_BEFORE_UNKNOWN)
+        lag_ms = int(values.get("min.compaction.lag.ms") or 0)
+        newest_ms = time.time_ns() // 1_000_000 - lag_ms if lag_ms > 0 else ANY_TIME
+        return CleanerFacts(is_compacted=True, newest_ms=newest_ms)

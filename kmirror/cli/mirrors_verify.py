@@ -48,6 +48,7 @@ from kmirror.cli.user_errors import exit_code
 from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
+from kmirror.verify.cleaner_facts import CleanerFacts
 from kmirror.verify.compaction_evidence import CompactionEvidence
 from kmirror.verify.fetched_log import FetchedLog
 from kmirror.verify.front import Deletion, front_range, scan_front, why_gone, with_front
@@ -360,6 +361,7 @@ class PartitionChecker:
         return CompactionEvidence(left, source_log, mirror_log, mirrored_end=mirrored_end)
 
     def _log(self, admin: AdminClient, title: str, start: int, end: int) -> FetchedLog:
+        """Returns a log in which holes are missing records, unless `_evidence` excuses them."""
         name = self._name
         return FetchedLog(
             title,
@@ -367,6 +369,7 @@ class PartitionChecker:
             lambda offset: self._ask(admin.fetch_records(name, offset, max_bytes=FETCH_SIZE_BYTES)),
             log_start_offset=start,
             high_watermark=end,
+            cleaner=CleanerFacts(is_compacted=False),
         )
 
 

@@ -24,10 +24,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.spark.files import file_system_for
 from kmirror.spark.job_progress import collected, watched
+from kmirror.spark.visible import files_of_task
 from kmirror.storage.reader import PartitionFiles
 from kmirror.verify.chunk_diff import ComparedChunks
+from kmirror.verify.cleaner_facts import CleanerFacts
 from kmirror.verify.cluster_prints import ComparedPair, SlicePrinter, printed_slice
 from kmirror.verify.compared_log import DirectoryLog
 from kmirror.verify.log_diff import DiffSettings, diff_logs, diff_parts, diff_piece, joined
@@ -41,7 +42,7 @@ from kmirror.verify.verdict import LogFacts, PartitionVerdict, to_json, verdict_
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LogDescription = tuple[str, PartitionFiles, int, int | None, int, bool | None]
+LogDescription = tuple[str, PartitionFiles, int, int | None, int, CleanerFacts]
 """Path or URI, the partition's files, log start offset, high watermark, cleaned offset."""
 Pair = tuple[DirectoryLog, DirectoryLog]
 Progress = Callable[[int], None]
@@ -203,19 +204,19 @@ def _run(
 
 
 def _describe(log: DirectoryLog, location: str) -> LogDescription:
-    return location, log.partition, log.log_start_offset, log.high_watermark, log.cleaned_offset, log.is_compacted
+    return location, log.partition, log.log_start_offset, log.high_watermark, log.cleaned_offset, log.cleaner
 
 
 def _open(description: LogDescription) -> DirectoryLog:
-    location, partition, log_start_offset, high_watermark, cleaned_offset, is_compacted = description
-    files, _ = file_system_for(location)
+    location, partition, log_start_offset, high_watermark, cleaned_offset, cleaner = description
+    files = files_of_task(location)
     return DirectoryLog(
         files,
         partition,
         log_start_offset=log_start_offset,
         high_watermark=high_watermark,
         cleaned_offset=cleaned_offset,
-        is_compacted=is_compacted,
+        cleaner=cleaner,
     )
 
 
@@ -254,5 +255,5 @@ def _diff_parts(
 
 def _print(task: tuple[LogSlice, bool]) -> SlicePrint | str:
     piece, is_deep = task
-    files, _ = file_system_for(piece.location)
+    files = files_of_task(piece.location)
     return printed_slice(files, piece, is_deep)

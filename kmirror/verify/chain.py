@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from kmirror.common.errors import ApiException
 from kmirror.record.control_record import ControlRecordType
 from kmirror.record.record_batch import RecordBatch
+from kmirror.verify.cleaner_facts import ANY_TIME, Barrier
 from kmirror.verify.compared_log import ComparedLog, LogCursor
 from kmirror.verify.compared_record import ComparedRecord, records_of
 from kmirror.verify.key_evidence import Evidence
@@ -22,10 +23,6 @@ from kmirror.verify.verdict import BatchFacts, LocatedBatch
 
 MAX_BATCHES_SHOWN: Final = 10
 MAX_OFFSETS_NAMED: Final = 5
-POLICY_UNKNOWN: Final = (
-    "their keys came again, so a cleaner can have removed them, but no metadata log, cleaner checkpoint or "
-    "batch with holes says that the topic is compacted"
-)
 
 
 class Side(NamedTuple):
@@ -57,6 +54,9 @@ class ChainSide:
     undecided: str | None = None
     """Why it is not known whether the other log's cleaner removed the unexplained records; None if
     it is known for at least one of them."""
+    not_cleaned: str | None = None
+    """Why the other log's cleaner cannot have removed the first of them, where it could be thought
+    so."""
     lost_keys: list[tuple[int, bytes]] = field(default_factory=list)
     """(offset, key) of the first records whose keys the other log lost."""
     lost_key_count: int = 0
@@ -127,22 +127,39 @@ class ChainSide:
             return self._is_explained(record)
         if offset > self.last_offset and self.peek() is None:
             return False
-        if self._is_where_a_cleaner_was(offset):
-            return True
-        return bool(self.side.log.is_compacted) and self._is_explained(record)
+        was_there = self._is_where_a_cleaner_was(offset)
+        if not was_there and not (self.side.log.cleaner.is_compacted and self._is_explained(record)):
+            return False
+        return self.barrier_of(record) is None
+
+    def barrier_of(self, record: ComparedRecord) -> Barrier | None:
+        """Returns why this log's cleaner cannot have removed a record, wherever it was."""
+        log = self.side.log
+        barrier = log.cleaner.barrier(record.offset, record.timestamp, log.active_offset)
+        return log.cleaner.out_of_reach if barrier is None and self._is_out_of_reach(record) else barrier
+
+    def _is_out_of_reach(self, record: ComparedRecord) -> bool:
+        """Whether the record's key came again only where no cleaner can have been. Where a cleaner
+        was, keys are read for that only if they are read anyway, or if times limit it."""
+        log = self.side.log
+        is_free = log.cleaner.newest_ms != ANY_TIME or not self._is_where_a_cleaner_was(record.offset)
+        if record.is_control or not (is_free or self.name == "B"):
+            return False
+        transaction = record.producer[0] if record.is_transactional else None
+        return self.side.evidence.is_out_of_reach(log, record.offset, record.key, is_tombstone=record.is_tombstone, transaction=transaction)
 
     def _is_where_a_cleaner_was(self, offset: int) -> bool:
         """Whether the cleaner's checkpoint or a batch with holes proves it. A topic that was never
         compacted has no cleaner, and its batches have holes for another reason."""
         log = self.side.log
-        has_hole = log.is_compacted is not False and any(first <= offset <= last for first, last in self.holes)
+        has_hole = log.cleaner.is_compacted is not False and any(first <= offset <= last for first, last in self.holes)
         return offset < log.cleaned_offset or has_hole
 
     def _keys_allow(self, record: ComparedRecord) -> bool:
         """Whether keys alone say that a cleaner can have removed a record, where nothing says that
         the topic has a cleaner. What is allowed is not proved."""
         log, evidence = self.side.log, self.side.evidence
-        return log.is_compacted is None and not evidence.decides and self._is_explained(record)
+        return log.cleaner.is_compacted is None and not evidence.decides and self._is_explained(record)
 
     def has_lost(self, record: ComparedRecord) -> bool | None:
         """Whether this log's cleaner was where it lacks a record, and yet cannot have removed it:
@@ -158,10 +175,22 @@ class ChainSide:
         """Returns why it is not known whether this log's cleaner removed a record that it lacks;
         None if it is known."""
         is_tail = record.offset > self.last_offset and self.peek() is None
-        if is_tail or record.is_control or record.key is None:
+        if is_tail or record.is_control or record.key is None or self.side.evidence.decides:
             return None
-        allowed = self._keys_allow(record)
-        return self.side.evidence.undecided or (POLICY_UNKNOWN if allowed else None)
+        barrier = self.why_not_cleaned(record)
+        if self.side.evidence.undecided or barrier is not None:
+            return self.side.evidence.undecided or (None if barrier is None or barrier.is_sure else barrier.text)
+        return self.side.log.cleaner.unknown if self._keys_allow(record) else None
+
+    def why_not_cleaned(self, record: ComparedRecord) -> Barrier | None:
+        """Returns the barrier of a record that a cleaner could have removed without it."""
+        log = self.side.log
+        was_there = self._is_where_a_cleaner_was(record.offset)
+        is_tail = record.offset > self.last_offset and self.peek() is None
+        if is_tail or self.side.evidence.decides or record.is_control or (log.cleaner.is_compacted is False and not was_there):
+            return None
+        could_be = was_there or self._is_out_of_reach(record) or self._is_explained(record)
+        return self.barrier_of(record) if could_be else None
 
     def _is_explained(self, record: ComparedRecord) -> bool:
         log, offset, evidence = self.side.log, record.offset, self.side.evidence
@@ -180,6 +209,7 @@ class ChainSide:
         self.only_here_count += following.only_here_count
         self.unexplained_count += following.unexplained_count
         self.undecided = self.undecided and following.undecided
+        self.not_cleaned = self.not_cleaned or following.not_cleaned
         self.newest_of_key = self.newest_of_key or following.newest_of_key
         self.lost_keys += following.lost_keys[: max(MAX_OFFSETS_NAMED - self.lost_key_count, 0)]
         self.lost_key_count += following.lost_key_count
@@ -208,6 +238,9 @@ class ChainSide:
         elif lost is None or not other.may_lack(record):
             self.unexplained_count += 1
             self.undecided = other.undecided_of(record)
+            if self.undecided is None and self.not_cleaned is None:
+                barrier = other.why_not_cleaned(record)
+                self.not_cleaned = None if barrier is None else barrier.text
             if record.is_control:
                 self.lost_marker = record.offset if other.side.evidence.decides else None
             elif key is not None and other.side.evidence.decides:

@@ -105,6 +105,10 @@ class CompactionEvidence:
         """Nothing else says that a cleaner has been there, so `may_lack` tells all."""
         return False
 
+    def is_out_of_reach(self, log: ComparedLog, offset: int, key: bytes | None, *, is_tombstone: bool, transaction: int | None) -> bool:
+        """Not looked at: `may_lack` tells all."""
+        return False
+
     def may_lack_control(self, log: ComparedLog, offset: int, key: bytes, producer_id: int) -> bool:
         """Whether a cleaner of `log` can have removed this control record."""
         if ControlRecordType.parse(key) not in MARKERS:

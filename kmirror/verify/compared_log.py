@@ -30,12 +30,12 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.record_batch import CURRENT_MAGIC, RECORD_BATCH_OVERHEAD, RecordBatch
 from kmirror.storage.log_file_names import INDEX_FILE_SUFFIX
 from kmirror.storage.reader import PartitionFiles, SegmentFiles, SegmentReader
+from kmirror.verify.cleaner_facts import NOTHING_KNOWN, CleanerFacts
 from kmirror.verify.verdict import LocatedBatch, LogFacts
 
 WALK_BLOCK_BYTES: Final = 256 * 1024
 Place = tuple[int, int]
 """(index of a segment, byte in it)."""
-ALL_MAY_BE_CLEANED: Final = (1 << 63) - 1
 _INDEX_SLOT: Final = struct.Struct(">ii")
 
 
@@ -103,9 +103,14 @@ class ComparedLog(Protocol):
     def cleaned_offset(self) -> int: ...
 
     @property
-    def is_compacted(self) -> bool | None:
-        """Whether the topic was ever compacted, as its cluster's metadata log says; None if that is
-        not known."""
+    def cleaner(self) -> CleanerFacts:
+        """What the log's cluster says of its cleaner."""
+        ...
+
+    @property
+    def active_offset(self) -> int:
+        """Where the newest segment begins, which no cleaner touches; `ANY_OFFSET` if that cannot be
+        seen."""
         ...
 
     @property
@@ -137,13 +142,14 @@ class DirectoryLog:
         log_start_offset: int | None = None,
         high_watermark: int | None = None,
         cleaned_offset: int = 0,
-        is_compacted: bool | None = None,
+        cleaner: CleanerFacts = NOTHING_KNOWN,
     ) -> None:
         self.files = files
         self.partition = partition
         self.high_watermark = high_watermark
         self.cleaned_offset = cleaned_offset
-        self.is_compacted = is_compacted
+        self.cleaner = cleaner
+        self.active_offset = partition.segments[-1].base_offset if partition.segments else 0
         first = partition.segments[0].base_offset if partition.segments else 0
         self.log_start_offset = max(first, log_start_offset or 0)
 

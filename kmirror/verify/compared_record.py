@@ -25,6 +25,10 @@ class ComparedRecord(NamedTuple):
         return body[:length] if length >= 0 else None
 
     @property
+    def timestamp(self) -> int:
+        return self.content[0]
+
+    @property
     def is_transactional(self) -> bool:
         return bool(self.producer[3] & TRANSACTIONAL_FLAG >> 3)
 

@@ -28,7 +28,8 @@ from kmirror.storage.offset_checkpoint_file import (
 from kmirror.storage.reader import PartitionFiles, read_offset_checkpoint
 from kmirror.verify.compared_log import ComparedLog, DirectoryLog
 from kmirror.verify.planner import Listing, list_input
-from kmirror.verify.replay.folder import clusters_of
+from kmirror.verify.replay.cleaner_history import TopicCleaner
+from kmirror.verify.replay.folder import clusters_of, last_seen_ms
 from kmirror.verify.replay.log_view import NEVER_DELETING_TOPICS
 from kmirror.verify.replay.timelines import read_timelines
 from kmirror.verify.verdict import BatchFacts, Difference, DifferenceKind, PartitionVerdict, Status, error_verdict
@@ -60,16 +61,19 @@ def open_folder(files: FileSystem, path: str) -> tuple[list[DirectoryLog], bool]
 
 
 def note_policies(files: FileSystem, listing: Listing, logs: Iterable[DirectoryLog]) -> None:
-    """Notes which logs were ever compacted, by the metadata log of each cluster in the input."""
-    compacted: dict[str, frozenset[str] | None] = {}
+    """Notes what the metadata log of each cluster in the input says of the logs' cleaners."""
+    known: dict[str, dict[str, TopicCleaner]] = {}
     for cluster in clusters_of(files, listing):
-        topics = read_timelines(files, cluster, only=(CLUSTER_METADATA_TOPIC_NAME,)).compacted_topics
-        compacted |= dict.fromkeys((one.path for one in cluster.partitions), topics)
+        cleaners = read_timelines(files, cluster, only=(CLUSTER_METADATA_TOPIC_NAME,)).cleaners
+        known |= dict.fromkeys((one.path for one in cluster.partitions), cleaners)
     for log in logs:
-        topics = compacted.get(log.name)
-        log.is_compacted = None if topics is None else log.topic_partition.topic in topics
-        if log.topic_partition.topic in NEVER_DELETING_TOPICS:
-            log.is_compacted = True
+        topic, number = log.topic_partition
+        cleaner = known.get(log.name, {}).get(topic)
+        if cleaner is not None:
+            seen_ms = last_seen_ms(files, listing, log.partition) if cleaner.needs_time else 0
+            log.cleaner = cleaner.facts(number, seen_ms)
+        if topic in NEVER_DELETING_TOPICS:
+            log.cleaner = log.cleaner._replace(is_compacted=True)
 
 
 def _is_named(path: str) -> bool:

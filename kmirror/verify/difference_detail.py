@@ -20,6 +20,11 @@ def detail_of(chain: Chain, kind: DifferenceKind) -> str:
     if kind is DifferenceKind.NOT_DECIDED:
         reasons = dict.fromkeys(side.undecided for side in (left, right) if side.undecided)
         notes.append(f"it is not known whether a cleaner removed them: {', '.join(reasons)}")
+    notes += [
+        f"{other.name}'s cleaner did not remove them: {holder.not_cleaned}"
+        for holder, other in ((left, right), (right, left))
+        if holder.not_cleaned is not None and kind is not DifferenceKind.NOT_DECIDED
+    ]
     if not (left.batch_count and right.batch_count):
         holder, other = (left, right) if left.batch_count else (right, left)
         size = f" ({holder.size_bytes:,} bytes)" if holder.batch_count > 1 else ""

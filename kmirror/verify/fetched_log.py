@@ -11,6 +11,7 @@ from collections.abc import Callable
 from kmirror.common.errors import CorruptFileError, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.record_batch import HEADER_SIZE_UP_TO_MAGIC, RECORD_BATCH_OVERHEAD, RecordBatch
+from kmirror.verify.cleaner_facts import ANY_OFFSET, NOTHING_KNOWN, CleanerFacts
 from kmirror.verify.compared_log import LogCursor, located_batch
 from kmirror.verify.verdict import LocatedBatch, LogFacts
 
@@ -33,7 +34,7 @@ class FetchedLog:
         *,
         log_start_offset: int,
         high_watermark: int,
-        cleaned_offset: int = 0,
+        cleaner: CleanerFacts = NOTHING_KNOWN,
     ) -> None:
         self.name = name
         self.topic_partition = topic_partition
@@ -41,8 +42,9 @@ class FetchedLog:
         self.log_start_offset = log_start_offset
         self.high_watermark: int | None = high_watermark
         self.end_offset = high_watermark
-        self.cleaned_offset = cleaned_offset
-        self.is_compacted: bool | None = None
+        self.cleaned_offset = 0
+        self.cleaner = cleaner
+        self.active_offset = ANY_OFFSET
         self.size_bytes = 0
         """Bytes fetched so far."""
 

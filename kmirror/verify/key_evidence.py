@@ -16,6 +16,9 @@ again are kept, by ranges of offsets, because they are asked for in that order. 
 whatever the number of keys. Without a disk to spill to, nothing is decided above
 `spilled_rows.MAX_ROWS` records, and the verdict says so.
 
+A later record explains nothing if the cleaner of the log cannot have read it: in its newest segment,
+or younger than `min.compaction.lag.ms` when that was last seen (`cleaner_facts`).
+
 Where other signs say that the right log's cleaner has been, keys still tell what it cannot have
 done: it removes a record only because of a later one. If the left log has a committed record with a
 value, the right one lacks it, and neither has a later record of its key, then the key is lost
@@ -84,6 +87,11 @@ class Evidence(Protocol):
         None if that is `undecided`."""
         ...
 
+    def is_out_of_reach(self, log: ComparedLog, offset: int, key: bytes | None, *, is_tombstone: bool, transaction: int | None) -> bool:
+        """Whether the record's key came again, but only where the cleaner of `log` cannot have
+        been."""
+        ...
+
 
 class KeyEvidence:
     """The keys of both logs of a comparison, which are read when first asked. `scratch` makes the
@@ -111,7 +119,17 @@ class KeyEvidence:
             return False
         if is_tombstone or (transaction is not None and keys.is_aborted(holder, transaction, offset)):
             return True
-        return keys.came_again(holder, offset)
+        return keys.came_again_in_reach(holder, offset)
+
+    def is_out_of_reach(self, log: ComparedLog, offset: int, key: bytes | None, *, is_tombstone: bool, transaction: int | None) -> bool:
+        """Whether the record's key came again only where the cleaner of `log` cannot have been."""
+        keys = self._read()
+        if keys is None or key is None or is_tombstone:
+            return False
+        holder = RIGHT if log is self._logs[0] else LEFT
+        if transaction is not None and keys.is_aborted(holder, transaction, offset):
+            return False
+        return keys.came_again(holder, offset) and not keys.came_again_in_reach(holder, offset)
 
     def is_lost(self, log: ComparedLog, offset: int, key: bytes | None, *, is_tombstone: bool, transaction: int | None) -> bool | None:
         """Whether a key that the left log still has is lost in the right one."""
@@ -131,7 +149,8 @@ class KeyEvidence:
     def may_lack_control(self, log: ComparedLog, offset: int, key: bytes, producer_id: int) -> bool:
         """Keys say nothing of a control record: its log's cleaner checkpoint must be above it, and
         no data of the marker's transaction may be left."""
-        if offset >= log.cleaned_offset or ControlRecordType.parse(key) not in MARKERS:
+        was_there = offset < log.cleaned_offset or (log.is_live and log.cleaner.is_compacted)
+        if not was_there or ControlRecordType.parse(key) not in MARKERS:
             return False
         if self._markers is None:
             left, right = self._logs
@@ -141,8 +160,7 @@ class KeyEvidence:
     def _read(self) -> SupersededOffsets | None:
         if not self._is_read:
             self._is_read = True
-            if not any(log.is_live for log in self._logs):
-                self._keys, self.undecided = _superseded(*self._logs, self._scratch)
+            self._keys, self.undecided = _superseded(*self._logs, self._scratch)
         return self._keys
 
     def close(self) -> None:
@@ -173,6 +191,11 @@ class NoKeys:
     def may_lack(self, log: ComparedLog, offset: int, key: bytes | None, *, is_tombstone: bool, transaction: int | None) -> bool:
         raise KeysNeededError
 
+    def is_out_of_reach(self, log: ComparedLog, offset: int, key: bytes | None, *, is_tombstone: bool, transaction: int | None) -> bool:
+        if key is not None and not is_tombstone:
+            raise KeysNeededError
+        return False
+
     def may_lack_control(self, log: ComparedLog, offset: int, key: bytes, producer_id: int) -> bool:
         if offset < log.cleaned_offset:
             raise KeysNeededError
@@ -202,9 +225,10 @@ class _Found(NamedTuple):
 def _superseded(left: ComparedLog, right: ComparedLog, scratch: Scratch | None) -> tuple[SupersededOffsets | None, str | None]:
     """Returns (what the keys of both logs say, or else why they say nothing)."""
     from kmirror.verify.spilled_rows import NoRoomError
-    from kmirror.verify.superseded_offsets import SupersededOffsets  # imports numpy, which equal logs do not need
+    from kmirror.verify.superseded_offsets import Reach, SupersededOffsets  # imports numpy, which equal logs do not need
 
-    keys = SupersededOffsets(scratch)
+    reaches = tuple(Reach(log.active_offset, log.cleaner.newest_ms) for log in (left, right))
+    keys = SupersededOffsets(scratch, (reaches[0], reaches[1]))
     try:
         for group in _groups(left, right):
             keys.add(group[0].side, [found.batch for found in group])

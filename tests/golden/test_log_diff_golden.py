@@ -16,7 +16,7 @@ from kmirror.cli.log_diff import main
 from kmirror.record.builder import build_batch
 from kmirror.record.compression import CompressionType
 from kmirror.record.record_batch import iter_batches
-from kmirror.verify.chain import POLICY_UNKNOWN
+from kmirror.verify.cleaner_facts import POLICY_UNKNOWN
 
 
 def diff(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, dict[str, object]]:

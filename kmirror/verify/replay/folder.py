@@ -21,6 +21,7 @@ import functools
 import posixpath
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -29,9 +30,10 @@ from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import CLUSTER_METADATA_TOPIC_NAME, TopicPartition
 from kmirror.storage.meta_properties import META_PROPERTIES_FILE_NAME, read_meta_properties
 from kmirror.storage.reader import PartitionFiles
+from kmirror.verify.cleaner_facts import ANY_TIME
 from kmirror.verify.planner import TASK_BYTES, Listing, list_input
 from kmirror.verify.replay.again import replay_until_settled
-from kmirror.verify.replay.claims import DataDirClaims, has_grown, read_data_dir_claims, read_partition_claims
+from kmirror.verify.replay.claims import CHECKPOINTS, DataDirClaims, has_grown, read_data_dir_claims, read_partition_claims
 from kmirror.verify.replay.close import PRODUCER_ID_EXPIRATION_MS, close_partition
 from kmirror.verify.replay.close_compaction import close_compaction, is_compacted, key_scope
 from kmirror.verify.replay.compaction import KeyCounts, KeyLog, KeyScope, count_keys
@@ -44,6 +46,7 @@ from kmirror.verify.replay.partial import ReplayPartial
 from kmirror.verify.replay.plan import Part, ReplayPlan, cuts_of, merge_parts, plan_tasks, run_task
 from kmirror.verify.replay.tables import ReplayTables
 from kmirror.verify.replay.timelines import Timelines, read_timelines
+from kmirror.verify.replay.uncleaned import uncleaned
 from kmirror.verify.spilled_rows import Scratch
 
 
@@ -243,6 +246,7 @@ def replay_cluster(
     """
     data_dirs = data_dirs_of(files, listing)
     timelines = read_timelines(files, listing)
+    is_told = settings.compacted_topics is not None
     settings = known_from_metadata(timelines, settings)
     partitions = [partition for partition in listing.partitions if wants(partition.topic_partition)]
     plan = ReplayPlan(listing.location, partitions, data_dirs, [])
@@ -255,6 +259,8 @@ def replay_cluster(
     engine = engine or ThisProcess()
     runs = engine
     plan, closed = replay_until_settled(files, plan, lambda part: runs.replay(files, part, settings), pause)
+    if not is_told:
+        _look_for_uncleaned(files, listing, timelines, closed, unseen)
     if settings.read_keys:
         _look_at_keys(files, engine, listing, plan, closed, settings, known)
     tables = ReplayTables()
@@ -267,6 +273,37 @@ def replay_cluster(
     elif unseen is not None:
         unseen.append("which partitions belong here, and internal topics against the logs (only some partitions were asked for)")
     return tables
+
+
+def _look_for_uncleaned(
+    files: FileSystem, listing: Listing, timelines: Timelines, closed: Sequence[ReplayTables], unseen: list[str] | None
+) -> None:
+    """Adds findings about holes in compacted logs that no cleaner can have made."""
+    partitions = {partition.path: partition for partition in listing.partitions}
+
+    def seen_ms(log: str) -> int:
+        return last_seen_ms(files, listing, partitions[log])
+
+    for tables in closed:
+        for found in uncleaned([tables], timelines.cleaners, seen_ms):
+            if isinstance(found, Finding):
+                tables.findings.append(found)
+                tables.logs[:] = [replace(row, findings=row.findings + (row.log == found.log)) for row in tables.logs]
+            elif unseen is not None:
+                unseen.append(found)
+
+
+def last_seen_ms(files: FileSystem, listing: Listing, partition: PartitionFiles) -> int:
+    """Returns the newest time of the files that a broker writes beside and in a log: no pass of the
+    cleaner whose work the log shows was later."""
+    data_dir = posixpath.dirname(partition.path)
+    paths = [f"{data_dir}/{name}" for name in CHECKPOINTS.values() if name in listing.data_dir_files.get(data_dir, ())]
+    paths += [segment.path() for segment in partition.segments]
+    times = []
+    for path in paths:
+        with suppress(OSError, KmirrorError):  # a running broker removed it
+            times.append(files.mtime_ms(path))
+    return max(times, default=ANY_TIME)
 
 
 def _check_inventory(

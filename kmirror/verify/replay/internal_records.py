@@ -7,7 +7,7 @@ order of the log.
                          LastMirrorEpochRow
     __transaction_state  CoordinatorTransactionRow: every state of a transactional id
     __cluster_metadata   LeaderRow: every leader epoch of a partition, AssignmentRow: its replicas,
-                         TopicRow: a topic's creation, removal, cleanup.policy, mirror.name
+                         TopicRow: a topic's creation, removal, what its cleaner is told, mirror.name
 
 Merging is concatenating the rows of slices. Commits within a transaction become rows at once: the
 replay of the same log says whether the transaction was committed, aborted or is still open
@@ -49,9 +49,10 @@ from kmirror.wire.messages.transaction_log_value import TransactionLogValue
 from kmirror.wire.primitives import ProtocolReadError
 from kmirror.wire.records import read_metadata_record
 
-TOPIC_CONFIG: Final = 2
-"""The `ConfigRecord.resource_type` of a topic."""
-TOPIC_CONFIGS: Final = ("cleanup.policy", "mirror.name")
+TOPIC_CONFIGS: Final = ("cleanup.policy", "min.compaction.lag.ms", "mirror.name")
+BROKER_CONFIGS: Final = ("log.cleanup.policy", "log.cleaner.min.compaction.lag.ms")
+CONFIGS: Final = {2: TOPIC_CONFIGS, 4: BROKER_CONFIGS}
+"""By `ConfigRecord.resource_type`: the configs of topics, and their defaults at the brokers."""
 
 
 class RecordPlace(NamedTuple):
@@ -154,9 +155,13 @@ class LeaderRow(RecordRow):
 class TopicRow(RecordRow):
     """A row of `topics`."""
 
-    name: Annotated[str | None, "of the topic; null in a removal"]
+    name: Annotated[str | None, "of the topic; null in a removal, and for a default of brokers"]
     topic_id: Annotated[str | None, "null in a config's change"]
-    event: Annotated[str, "created, removed, or a config that changed: cleanup.policy or mirror.name"]
+    event: Annotated[
+        str,
+        "created, removed, or a config that changed: cleanup.policy, min.compaction.lag.ms or mirror.name, "
+        "or the brokers' default of one of the first two",
+    ]
     value: Annotated[str | None, "of the config; null: the default again"]
 
 
@@ -306,8 +311,9 @@ def _metadata(place: RecordPlace, _: Buffer | None, value: Buffer | None, __: in
         yield TopicRow(*place, record.name, str(record.topic_id), "created", None)
     elif isinstance(record, RemoveTopicRecord):
         yield TopicRow(*place, None, str(record.topic_id), "removed", None)
-    elif isinstance(record, ConfigRecord) and record.resource_type == TOPIC_CONFIG and record.name in TOPIC_CONFIGS:
-        yield TopicRow(*place, record.resource_name, None, record.name, record.value)
+    elif isinstance(record, ConfigRecord) and record.name in CONFIGS.get(record.resource_type, ()):
+        name = None if record.name in BROKER_CONFIGS else record.resource_name
+        yield TopicRow(*place, name, None, record.name, record.value)
 
 
 _DECODERS: Final[dict[str, Decode]] = {

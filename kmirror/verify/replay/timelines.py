@@ -29,6 +29,7 @@ from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import CLUSTER_METADATA_TOPIC_NAME, TopicPartition
 from kmirror.storage.reader import PartitionFiles
 from kmirror.verify.planner import Listing
+from kmirror.verify.replay.cleaner_history import TopicCleaner, topic_cleaners
 from kmirror.verify.replay.internal_records import (
     INTERNAL_TOPICS,
     AssignmentRow,
@@ -81,6 +82,8 @@ class Timelines:
     """Whether the input has a metadata log from its first record on."""
     knows_topics: bool = False
     """Whether the input has that, or a snapshot of what came before the part that is left."""
+    snapshot_rows: int = 0
+    """How many of `topics` come from that snapshot, so what was before them is not known."""
     logs: set[str] = field(default_factory=set)
     """The folders that were read."""
     torn: set[str] = field(default_factory=set)
@@ -101,11 +104,17 @@ class Timelines:
         kept[type(row)].append(row)
 
     @property
+    def cleaners(self) -> dict[str, TopicCleaner]:
+        """What the metadata log says of the cleaner of each topic; empty if it does not know the
+        topics."""
+        return topic_cleaners(self.topics, self.assignments, self.snapshot_rows) if self.knows_topics else {}
+
+    @property
     def compacted_topics(self) -> frozenset[str] | None:
-        """Every topic that was ever compacted; None if that is not known."""
+        """Every topic that was compacted at any time of its life; None if that is not known."""
         if not self.knows_topics:
             return None
-        named = {row.name for row in self.topics if row.event == "cleanup.policy" and row.name and "compact" in (row.value or "")}
+        named = {name for name, cleaner in self.cleaners.items() if cleaner.spans}
         return frozenset({*named, *COMPACTED_TOPICS})
 
     @property
@@ -159,6 +168,8 @@ def read_timelines(files: FileSystem, listing: Listing, *, only: Iterable[str] =
             for piece in (*pieces, *listing.slices(files, partition)):
                 for row in internal_rows(files, piece, partition.path):
                     timelines.add(row)
+                if piece in pieces:
+                    timelines.snapshot_rows = len(timelines.topics)
         except (CorruptFileError, OSError):
             timelines.torn.add(partition.path)  # structure names the byte
     unread = {*timelines.torn, *(row.place.log for row in timelines.bad)}

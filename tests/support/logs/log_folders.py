@@ -10,6 +10,7 @@ from kmirror.record.compression import CompressionType
 from kmirror.record.record import Record
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.storage.reader import read_partition
+from kmirror.verify.cleaner_facts import ANY_OFFSET, CleanerFacts
 from kmirror.verify.compared_log import DirectoryLog
 
 TIME = 1_750_000_000_000
@@ -63,13 +64,19 @@ def open_log(
     high_watermark: int | None = None,
     cleaned_offset: int = 0,
     is_compacted: bool | None = None,
+    cleaner: CleanerFacts | None = None,
 ) -> DirectoryLog:
+    """Without `cleaner`, the log counts as rolled behind its last batch, so a cleaner could have been
+    everywhere in it."""
     files = OsFileSystem()
-    return DirectoryLog(
+    log = DirectoryLog(
         files,
         read_partition(files, str(folder)),
         log_start_offset=log_start_offset,
         high_watermark=high_watermark,
         cleaned_offset=cleaned_offset,
-        is_compacted=is_compacted,
+        cleaner=CleanerFacts(is_compacted=is_compacted) if cleaner is None else cleaner,
     )
+    if cleaner is None:
+        log.active_offset = ANY_OFFSET
+    return log

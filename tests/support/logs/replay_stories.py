@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import pathlib
 import random
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
@@ -52,7 +54,14 @@ class Story:
     """
 
     def __init__(
-        self, folder: pathlib.Path, seed: int, *, others: tuple[str, ...] = (), policy: str = "delete", world: StorageWorld | None = None
+        self,
+        folder: pathlib.Path,
+        seed: int,
+        *,
+        others: tuple[str, ...] = (),
+        policy: str = "delete",
+        world: StorageWorld | None = None,
+        configs: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.folder = folder
         self.random = random.Random(seed)
@@ -67,6 +76,7 @@ class Story:
                 "min.cleanable.dirty.ratio": "0.0",
                 "delete.retention.ms": "1000",
                 "retention.bytes": "8000",
+                **configs,
             }
         )
         self.leader_epoch = 0

@@ -178,7 +178,7 @@ def test_a_key_that_was_lost_is_found_by_both_engines(
     parts = batches(120)
     again = bytes(build_batch(records(600, 100, keys=100), base_offset=600))
     for side, kept in (("a", parts), ("b", parts[:12] + parts[13:70] + parts[71:])):
-        write_segments(tmp_path / side / "t-0", (0, [*kept, again]))
+        write_segments(tmp_path / side / "t-0", (0, [*kept, again]), (700, [batch(700)]))
         (tmp_path / side / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 500\n")
     reports = []
     for arguments in ((), ("--engine", "spark"), ("--engine", "spark", "--output", str(tmp_path / "out"))):

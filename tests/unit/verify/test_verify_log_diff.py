@@ -317,7 +317,7 @@ def test_the_metadata_log_says_whether_a_cleaner_can_have_been_there(
 ) -> None:
     left = [keyed(first, 5, 10) for first in range(0, 40, 5)]
     for side, parts in (("a", left), ("b", left[2:])):
-        write_log(tmp_path / side / "t-0", *parts)
+        write_segments(tmp_path / side / "t-0", (0, parts), (40, [keyed(40, 5, 10)]))
         if policy != "":
             metadata(tmp_path / side, policy)
     assert main_log_diff([str(tmp_path / "a"), str(tmp_path / "b"), "--ignore", "compacted"]) == code
