@@ -5,6 +5,7 @@
         record-age-ms, record-age-ms-avg, -min, -max                 when it was read
         replication-latency-ms, replication-latency-ms-avg, ...      when the target acknowledged it
         records-lag                                                  not read yet, by the source's last answer; -1: not known
+        copying-stopped                                              1: a topic made anew, with kmirror.recreated.topic.policy=stop
         records-lost                                                 of the source, never to be copied
         records-lost-recreated, records-lost-retention               by why (`source_ledger`)
         records-lost-from, records-lost-to                           the newest loss, offsets of the source
@@ -105,11 +106,13 @@ class _PartitionMetrics:
         self.records, self.bytes = _Meter("record"), _Meter("byte")
         self.age, self.latency = Spread("record-age-ms"), Spread("replication-latency-ms")
         self.lag = NOT_KNOWN
+        self.is_stopped = False
 
     def read(self, now_ms: int) -> Iterator[tuple[str, float]]:
         for part in (self.records, self.bytes, self.age, self.latency):
             yield from part.read(now_ms)
         yield "records-lag", self.lag
+        yield "copying-stopped", int(self.is_stopped)
 
 
 class _Losses:
@@ -174,6 +177,10 @@ class MirrorSourceMetrics:
     def lag(self, remote: TopicPartition, records: int | None) -> None:
         """So many records of the source are not read yet; None while that is not known."""
         self._of(remote).lag = NOT_KNOWN if records is None else records
+
+    def stopped(self, remote: TopicPartition) -> None:
+        """Nothing of it is copied, because its users are to decide first."""
+        self._of(remote).is_stopped = True
 
     def records_lost(self, remote: TopicPartition, why: str, count: int, start: int, end: int) -> None:
         """`count` records of the source will never be copied; `start` to `end` - 1 are their offsets, as far as

@@ -8,7 +8,7 @@ page. For a topic that was made anew, `kmirror.recreated.topic.policy` says what
 
     offset       goes on at the offset where the former topic was, as Apache's does: the default
     beginning    goes on at the beginning of the new topic
-    stop         the task fails, and keeps failing, until its users decide
+    stop         copies nothing of the partition until its users decide; the task's others go on
 
 The ids of topics are stored beside the offsets (`connect_offsets`), so that a topic that is made anew
 while nothing runs is found, too. Where a partition is read first is stored before its first record is
@@ -61,6 +61,7 @@ class SourceGuard:
         self._firsts: list[tuple[SourcePartition, int]] = []
         self._ids: list[tuple[SourcePartition, int, Uuid]] = []
         self._suspects: set[TopicPartition] = set()
+        self._stopped: set[TopicPartition] = set()
         self._looked_ms = clock.monotonic_ms()
 
     def begin(self, partition: TopicPartition) -> int:
@@ -78,10 +79,12 @@ class SourceGuard:
         return stored
 
     async def look_at(self, fetched: Sequence[FetchedBatches], status: Told, *, is_heard: bool = True) -> list[FetchedBatches]:
-        """Returns the answers to copy. Without `is_heard` the source does not answer, and no lag is known. KmirrorError if the task is to stop."""
+        """Returns the answers to copy. Without `is_heard` the source does not answer, and no lag is known."""
         copied: list[FetchedBatches] = []
         for answer in fetched:
             partition = answer.partition
+            if partition in self._stopped:
+                continue
             if self._differs(partition, answer.topic_id, answer.position) and not self._look(
                 partition, answer.topic_id, answer.position, answer.log_start_offset, status
             ):
@@ -92,7 +95,8 @@ class SourceGuard:
         if now_ms - self._looked_ms >= LOOK_MS:
             self._looked_ms = now_ms
             for partition in self._config.partitions:
-                self._metrics.lag(self._remotes[partition], self._consumer.known_lag(partition) if is_heard else None)
+                is_known = is_heard and partition not in self._stopped
+                self._metrics.lag(self._remotes[partition], self._consumer.known_lag(partition) if is_known else None)
             await self._look_at_others({answer.partition for answer in fetched}, status)
         await self._store()
         return copied
@@ -112,7 +116,7 @@ class SourceGuard:
         for partition in self._config.partitions:
             position = self._consumer.known_position(partition)
             topic_id = self._consumer.topic_id(partition.topic)
-            if partition in answered or position is None or not self._differs(partition, topic_id, position):
+            if partition in self._stopped or partition in answered or position is None or not self._differs(partition, topic_id, position):
                 continue
             if partition not in before and partition not in self._undecided:
                 self._suspects.add(partition)
@@ -139,7 +143,8 @@ class SourceGuard:
         is_first = self._ledger.next_offset(partition) == UNKNOWN
         former_id = self._ledger.topic_id(partition)
         if self._config.recreated_policy == STOP and former_id and topic_id and topic_id != former_id:
-            raise KmirrorError(_stopped(self._config.flow.source, partition, former_id, topic_id))
+            self._stop(partition, _stopped(self._config.flow.source, partition, former_id, topic_id), status)
+            return False
         found = self._ledger.look(partition, topic_id, position, log_start)
         goes_on = True
         if found is not None:
@@ -147,6 +152,14 @@ class SourceGuard:
         if is_first or (topic_id and topic_id != former_id):
             self._note(partition, position if goes_on else log_start, topic_id, is_first=is_first)
         return goes_on
+
+    def _stop(self, partition: TopicPartition, text: str, status: Told) -> None:
+        """Reads nothing more of a partition. What is stored of it stays, so the next life stops it again."""
+        self._stopped.add(partition)
+        self._consumer.pause([partition])
+        self._metrics.stopped(self._remotes[partition])
+        status.trouble(f"stopped {partition}", text)
+        _log.error("[%s|%s] %s", self._config.flow, self._config.connector, text)
 
     def _note(self, partition: TopicPartition, position: int, topic_id: Uuid, *, is_first: bool) -> None:
         self._undecided.discard(partition)
@@ -204,5 +217,5 @@ def _told(source: str, found: Finding, *, is_back: bool) -> str:
 def _stopped(source: str, partition: TopicPartition, former_id: Uuid, topic_id: Uuid) -> str:
     return (
         f"{partition} was made anew at {source} (topic id {topic_id}, before {former_id}), and kmirror.recreated.topic.policy=stop: nothing of "
-        "it is copied until that is beginning or offset"
+        "it is copied until that is beginning or offset; other partitions of the task are"
     )

@@ -47,6 +47,11 @@ def lost(maker: MirrorMaker, attribute: str = "records-lost") -> int:
     return int(found[0]) if found else 0
 
 
+def stopped(maker: MirrorMaker, topic: str) -> float:
+    (value,) = {one.value() for name, one in maker.metrics if name.attribute == "copying-stopped" and ("topic", topic) in name.tags}
+    return float(value)
+
+
 async def begun(both: Clusters, maker: MirrorMaker, count: int = 50) -> None:
     await until("the first topic is copied", lambda: count_of(both.b, "A.t", 1) == count)
     await until_it_says("it is well", lambda: not maker.reasons())
@@ -93,15 +98,32 @@ async def test_a_topic_made_anew_with_as_many_records_answers_nothing_and_is_tol
             await until_it_says("it is told", lambda: lost(maker) == 50)
 
 
-async def test_with_stop_the_task_fails_and_says_why() -> None:
-    with clusters({**ONE_WAY, POLICY: "stop"}, source=NO_AUTO) as both:
-        make_topics(both.a, {"t": 1})
+@pytest.mark.parametrize("again", [80, 50])
+async def test_with_stop_the_other_partitions_of_the_task_stood_still_too(again: int) -> None:
+    """Also after a restart of the worker. With as many records as before, the new topic answers
+    nothing.
+    """
+    with clusters({**ONE_WAY, "A->B.topics": "t,u", POLICY: "stop"}, source=NO_AUTO) as both:
+        make_topics(both.a, {"t": 1, "u": 1})
         produce(both.a, "t", 50)
+        produce(both.a, "u", 10)
         async with both.mirrored() as maker:
             await begun(both, maker)
-            await asyncio.to_thread(make_anew, both, 80)
-            await until_it_says("it has failed", lambda: any("policy=stop" in reason for reason in maker.reasons()))
-            assert await asyncio.to_thread(count_of, both.b, "A.t", 1) == 50
+            await until("the other topic is copied", lambda: count_of(both.b, "A.u", 1) == 10)
+            await asyncio.to_thread(make_anew, both, again)
+            await only_t_is_stopped(both, maker, 20)
+        async with both.mirrored() as maker:
+            await only_t_is_stopped(both, maker, 30)
+
+
+async def only_t_is_stopped(both: Clusters, maker: MirrorMaker, others: int) -> None:
+    await until_it_says("it is told", lambda: any("policy=stop" in reason for reason in maker.reasons()))
+    await asyncio.to_thread(produce, both.a, "u", 10, first=others - 10)
+    await until("the other topic is copied on", lambda: count_of(both.b, "A.u", 1) == others)
+    assert await asyncio.to_thread(count_of, both.b, "A.t", 1) == 50
+    (reason,) = maker.reasons()
+    assert "RUNNING" in reason and "t-0 was made anew at A" in reason and "u-0" not in reason
+    assert (stopped(maker, "A.t"), stopped(maker, "A.u")) == (1, 0)
 
 
 async def test_records_that_are_deleted_before_a_stopped_task_copies_them_are_counted(caplog: pytest.LogCaptureFixture) -> None:
