@@ -46,6 +46,7 @@ from kmirror.common.uuid import Uuid
 from kmirror.controller.storage_tool import FormatOptions, format_node
 from kmirror.embedded_options import (
     SEPARATE_CONTROLLER_ID,
+    ensure_in_force,
     ensure_known,
     flag,
     node_properties,
@@ -63,6 +64,7 @@ from kmirror.runtime.os_files import VolatileOsFileSystem
 from kmirror.server.broker_configs import broker_configs
 from kmirror.server.kafka_config import KafkaConfig, unknown_names
 from kmirror.server.kafka_server import KafkaServer
+from kmirror.storage.meta_properties import read_meta_properties
 
 T = TypeVar("T")
 HOST = "127.0.0.1"
@@ -149,7 +151,7 @@ class EmbeddedCluster:
     `config` adds Kafka broker properties, which override the defaults; `node_config` adds those of
     single nodes by their index, which override `config`. A property that no broker knows is
     refused. `super.users` is added to the cluster's own user. `folder` keeps the data, and a restart
-    on the same folder finds it. `cluster_id` defaults to a random one. `security` secures the
+    on the same folder finds it. `cluster_id` defaults to the folder's, or to a random one. `security` secures the
     listeners (default: PLAINTEXT): a `Security`, or the word of a protocol ("sasl_ssl"), with the
     user alice. Raises `KmirrorError` for wrong settings.
     """
@@ -170,9 +172,10 @@ class EmbeddedCluster:
         self.mirroring = flag("mirroring", mirroring)
         self.processes = flag("processes", processes)
         self._config = strings("config", config or {})
-        self._node_config = node_properties(node_config or {}, brokers)
+        self._node_config = node_properties(node_config or {}, brokers, processes=self.processes)
         for given in (self._config, *self._node_config.values()):
             ensure_known(given, unknown_names(given), [*broker_configs().names(), *AUTHORIZER_CONFIGS])
+            ensure_in_force(given)
         self._keep = folder is not None
         self._given_folder = Path(folder) if folder is not None else None
         self._cluster_id = cluster_id
@@ -219,8 +222,9 @@ class EmbeddedCluster:
         return self._cluster_id
 
     def log_dir(self, node: int = 0) -> Path:
-        """The data dir (`log.dirs`) of a node, by its index."""
-        return self._node(node).log_dir
+        """The data dir of a node, by its index: the first of `log.dirs`, if that was given."""
+        given = (self._config | self._node_config.get(node, {})).get("log.dirs")
+        return Path(given.split(",")[0].strip()) if given else self._node(node).log_dir
 
     def stop_node(self, node: int = 0) -> None:
         """Shuts down one node in a controlled way."""
@@ -395,8 +399,10 @@ class EmbeddedCluster:
 
     async def _start_all(self) -> None:
         self._runtime = AsyncioRuntime(files=None if self._keep else VolatileOsFileSystem())
-        if self._cluster_id is None:
-            self._cluster_id = str(Uuid.random(self._runtime.random))
+        stored = self._stored_cluster_id(self._runtime)
+        if None not in (stored, self._cluster_id) and stored != self._cluster_id:
+            raise KmirrorError(f"the cluster in {self.folder} has the id {stored}, not {self._cluster_id}")
+        self._cluster_id = stored or self._cluster_id or str(Uuid.random(self._runtime.random))
         self._security.prepare(self._tls_folder)
         try:
             if self.processes:
@@ -408,6 +414,15 @@ class EmbeddedCluster:
             for node in reversed([self._controller, *self.nodes]):
                 await node.kill()
             raise
+
+    def _stored_cluster_id(self, runtime: AsyncioRuntime) -> str | None:
+        """Returns the id that a former cluster in this folder was formatted with."""
+        for node in [self._controller, *self.nodes]:
+            for directory in self._properties(node)["log.dirs"].split(","):
+                found = read_meta_properties(runtime.files, directory.strip())
+                if found is not None and found.cluster_id is not None:
+                    return found.cluster_id
+        return None
 
     async def _start_processes(self, nodes: list[EmbeddedNode]) -> None:
         """Starts the controller here while the children load their code, then all children

@@ -71,16 +71,39 @@ def security_of(value: Security | str | None, users: Mapping[str, str] = DEFAULT
     return Security("PLAINTEXT")
 
 
-def node_properties(value: object, brokers: int) -> dict[int, dict[str, str]]:
-    """Returns the properties of single nodes, by their index."""
+def node_properties(value: object, brokers: int, *, processes: bool) -> dict[int, dict[str, str]]:
+    """Returns the properties of single nodes, by their index. With `processes` the controller has
+    one, too.
+    """
     if not isinstance(value, Mapping):
         raise KmirrorError(f"node_config is a dict of dicts, not {value!r}")
     found: dict[int, dict[str, str]] = {}
     for index, properties in value.items():
-        if isinstance(index, bool) or not str(index).isdecimal() or not (int(index) < brokers or int(index) == CONTROLLER_INDEX):
+        number = -1 if isinstance(index, bool) or not str(index).isdecimal() else int(index)
+        if number == CONTROLLER_INDEX and not processes:
+            raise KmirrorError(f"node_config[{index}] is the controller of processes=True; here it is node 0, which is a broker as well")
+        if not (0 <= number < brokers or number == CONTROLLER_INDEX):
             raise KmirrorError(f"node_config has the indexes 0 to {brokers - 1}, not {index!r}")
-        found[int(index)] = strings(f"node_config[{index}]", properties)
+        if number in found:
+            raise KmirrorError(f"node_config has the index {number} twice")
+        found[number] = strings(f"node_config[{index}]", properties)
     return found
+
+
+def ensure_in_force(properties: Iterable[str]) -> None:
+    """KmirrorError for a property beside which the cluster's own wins."""
+    if "log.dir" in properties:
+        raise KmirrorError("log.dir has no effect beside log.dirs, which the cluster sets: give log.dirs")
+
+
+def ensure_needed(given: Mapping[str, object], security: str, scope: str) -> None:
+    """KmirrorError for an option that means nothing beside the others."""
+    if "users" in given and security == "plaintext":
+        raise KmirrorError("users are without effect with security='plaintext', where nobody has a name")
+    if "mechanism" in given and not security.startswith("sasl"):
+        raise KmirrorError(f"mechanism is without effect with security={security!r}: it is that of sasl_plaintext and sasl_ssl")
+    if given.get("clean") and scope == "function":
+        raise KmirrorError("clean is without effect with scope='function', where each test has a cluster of its own")
 
 
 def ensure_known(properties: Iterable[str], unknown: Iterable[str], known: Iterable[str]) -> None:

@@ -145,15 +145,18 @@ def _options(request: pytest.FixtureRequest) -> ClusterOptions:
     last.
     """
     from kmirror.common.errors import KmirrorError
-    from kmirror.embedded_options import strings
+    from kmirror.embedded_options import ensure_needed, strings
 
-    values = _ini_values(request.config)
+    values, given = _ini_values(request.config), dict[str, Any]()
     for marker in reversed(list(request.node.iter_markers("kmirror"))):
         if marker.args:
             raise KmirrorError(f"the marker takes options by name only, not {marker.args[0]!r}")
         config = strings("config", values["config"]) | strings("config", marker.kwargs.get("config", {}))
         values |= marker.kwargs | {"config": config}
-    return ClusterOptions(values)
+        given |= marker.kwargs
+    options = ClusterOptions(values)
+    ensure_needed(given, options.security, options.scope)
+    return options
 
 
 # --- clusters
@@ -202,8 +205,12 @@ class ClusterFactory:
 
     def make(self, **options: Any) -> EmbeddedCluster:
         """Returns a cluster that is not started: `with` or `async with` starts and stops it."""
+        from kmirror.embedded_options import ensure_needed
+
         with _errors_in_one_line():
-            return ClusterOptions(self._defaults | options).make()
+            found = ClusterOptions(self._defaults | options)
+            ensure_needed(options, found.security, scope="function")
+            return found.make()
 
     def __call__(self, **options: Any) -> EmbeddedCluster:
         """Returns a running cluster; it is stopped after the test."""

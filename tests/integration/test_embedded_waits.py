@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from support.mirrors.mirror_harness import create_topic, produce_numbered, wait_for
@@ -48,6 +49,9 @@ def test_an_authorizer_over_plaintext_says_what_is_missing(where: str) -> None:
         ({"node_config": {0: {"broker.rak": "a"}}}, "no broker property broker.rak; did you mean broker.rack?"),
         ({"config": {"nonsense": "1"}}, "no broker property nonsense"),
         ({"node_config": {1: {}}}, "node_config has the indexes 0 to 0, not 1"),
+        ({"node_config": {2999: {}}}, "node_config[2999] is the controller of processes=True; here it is node 0"),
+        ({"node_config": {0: {}, "0": {}}}, "node_config has the index 0 twice"),
+        ({"config": {"log.dir": "x"}}, "log.dir has no effect beside log.dirs"),
         ({"config": "a=b"}, "config is a dict, not 'a=b'"),
         ({"brokers": "many"}, "brokers is a number from 1, not 'many'"),
         ({"brokers": True}, "brokers is a number from 1, not True"),
@@ -59,6 +63,22 @@ def test_an_option_that_cannot_be_meant_is_one_line(options: dict, text: str) ->
     with pytest.raises(KmirrorError) as refused:
         EmbeddedCluster(**options)
     assert text in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_the_id_of_a_cluster_that_was_there_before_was_not_told(tmp_path: Path) -> None:
+    first = "aaaaaaaaaaaaaaaaaaaaaa"
+    with EmbeddedCluster(folder=tmp_path, cluster_id=first):
+        pass
+    with EmbeddedCluster(folder=tmp_path) as again:
+        assert again.cluster_id == first == again.call(lambda server: server.broker._cluster_id)  # type: ignore[union-attr]
+    with pytest.raises(KmirrorError, match=f"has the id {first}, not b+"):
+        EmbeddedCluster(folder=tmp_path, cluster_id="b" * 22).start()
+
+
+def test_the_data_dir_is_where_log_dirs_says(tmp_path: Path) -> None:
+    with EmbeddedCluster(2, node_config={1: {"log.dirs": f"{tmp_path / 'one'},{tmp_path / 'two'}"}}) as cluster:
+        assert cluster.log_dir(1) == tmp_path / "one" and (tmp_path / "one" / "meta.properties").exists()
+        assert (cluster.log_dir() / "meta.properties").exists()
 
 
 def test_options_are_taken_as_the_marker_takes_them() -> None:

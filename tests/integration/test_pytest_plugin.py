@@ -212,6 +212,9 @@ def test_a_secured_cluster_lets_its_user_in(pytester: pytest.Pytester) -> None:
 @pytest.mark.parametrize(
     ("marker", "text"),
     [
+        ("users={'bob': 'x'}", "users are without effect with security='plaintext'"),
+        ("security='ssl', mechanism='PLAIN'", "mechanism is without effect with security='ssl'"),
+        ("scope='function', clean=True", "clean is without effect with scope='function'"),
         ("broker=3", "there is no option 'broker'; the options are brokers, scope, config"),
         ("brokers=0", "brokers is a number from 1, not 0"),
         ("brokers='many'", "brokers is a number from 1, not 'many'"),
