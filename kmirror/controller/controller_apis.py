@@ -18,13 +18,15 @@ RemoveRaftVoter and UpdateRaftVoter.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from kmirror.common.acl import AclOperation
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.kafka_principal import KafkaPrincipal
+from kmirror.common.topic_partition import CLUSTER_METADATA_TOPIC_NAME
 from kmirror.controller.controller_authorization import check_request
 from kmirror.controller.controller_result import ControllerResult
 from kmirror.controller.metadata_log_apis import MetadataLogApis
@@ -48,6 +50,7 @@ from kmirror.wire.error_responses import error_response
 from kmirror.wire.framing import RequestHeader, encode_response, read_request, read_request_header
 from kmirror.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey
 from kmirror.wire.messages.default_principal_data import DefaultPrincipalData
+from kmirror.wire.messages.delete_topics import DeleteTopicState
 from kmirror.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from kmirror.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from kmirror.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
@@ -239,7 +242,7 @@ class ControllerApis:
         is_late = context.api_key in HEED_TIMEOUT and request.timeout_ms <= 0
         timed_out = _timed_out(context.api_key, header.api_version, request) if is_late else None
         refuse = check_request(self.auth, context.api_key, context, request, self.controller.image)
-        if timed_out is not None and _asks_for_anything(request):
+        if timed_out is not None and _asks_for_anything(context.api_key, request):
             return timed_out
         response = await handler(header, request, context)
         if refuse is not None:
@@ -350,14 +353,27 @@ def _timed_out(api_key: ApiKeys, api_version: int, request: Any) -> Any:
     return response
 
 
-def _asks_for_anything(request: Any) -> bool:
-    """Whether a request of HEED_TIMEOUT has anything left to do; what was refused is not late.
+def _asks_for_anything(api_key: ApiKeys, request: Any) -> bool:
+    """Whether a request of HEED_TIMEOUT has anything left to do; what is refused is not late.
 
-    No list of partitions in ElectLeaders means all of them.
+    No list of partitions in ElectLeaders means all of them. Kafka refuses topics that come twice
+    before it looks at the time.
     """
     if hasattr(request, "topic_partitions"):
         return request.topic_partitions is None or bool(request.topic_partitions)
-    return bool(request.topics or getattr(request, "topic_names", None))
+    if api_key is ApiKeys.ALTER_PARTITION_REASSIGNMENTS:
+        return bool(request.topics)
+    return any(count == 1 for count in Counter(_topics_of(api_key, request)).values())
+
+
+def _topics_of(api_key: ApiKeys, request: Any) -> Iterator[object]:
+    """The names or ids that a request is about, without a name that nobody may create."""
+    if api_key is ApiKeys.DELETE_TOPICS:
+        named = request.topics or [DeleteTopicState(name) for name in request.topic_names]
+        return (topic.topic_id if topic.name is None else topic.name for topic in named)
+    names = (topic.name for topic in request.topics)
+    is_creation = api_key is ApiKeys.CREATE_TOPICS
+    return (name for name in names if not (is_creation and name == CLUSTER_METADATA_TOPIC_NAME))
 
 
 def _clear_texts(value: Any) -> None:

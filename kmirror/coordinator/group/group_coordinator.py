@@ -153,9 +153,9 @@ class GroupCoordinator:
 
     def partition_for(self, group_id: str) -> int:
         """Returns the partition of `__consumer_offsets` that holds the group; raises ApiException
-        while the topic does not exist."""
+        NOT_COORDINATOR, as Kafka does, while the topic does not exist."""
         if self._partition_count == 0:
-            raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
+            raise ApiException(Errors.NOT_COORDINATOR)
         return partition_for(group_id, self._partition_count)
 
     def _shard_of(self, group_id: str) -> TopicPartition:

@@ -136,10 +136,10 @@ class ShareCoordinator:
         return shard.on_topics_deleted([topic_id for topic_id in topic_ids if self._topic_partition_count(topic_id) is None])
 
     def partition_for(self, key: SharePartitionKey) -> TopicPartition:
-        """Returns the partition that keeps the state of `key`; raises COORDINATOR_NOT_AVAILABLE
-        while the topic does not exist."""
+        """Returns the partition that keeps the state of `key`; raises NOT_COORDINATOR, as
+        Kafka does, while the topic does not exist."""
         if self._partition_count == 0:
-            raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
+            raise ApiException(Errors.NOT_COORDINATOR)
         return TopicPartition(SHARE_GROUP_STATE_TOPIC_NAME, partition_for(str(key), self._partition_count))
 
     # -- periodic rounds ---------------------------------------------------------------------------

@@ -148,10 +148,10 @@ class TransactionCoordinator:
             self._shards.schedule_unload(topic_partition)
 
     def partition_for(self, transactional_id: str) -> TopicPartition:
-        """Returns the partition that holds the id; raises COORDINATOR_NOT_AVAILABLE while the topic
-        does not exist."""
+        """Returns the partition that holds the id; raises NOT_COORDINATOR, as Kafka does, while the
+        topic does not exist."""
         if self._partition_count == 0:
-            raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
+            raise ApiException(Errors.NOT_COORDINATOR)
         return TopicPartition(TRANSACTION_STATE_TOPIC_NAME, partition_for(transactional_id, self._partition_count))
 
     # -- requests ----------------------------------------------------------------------------------

@@ -71,9 +71,13 @@ async def handle_share_group_describe(apis: KafkaApis, request: Request) -> Shar
 async def _described(apis: KafkaApis, request: Request, group_id: str) -> DescribedGroup:
     try:
         authorize_group(apis, request, AclOperation.DESCRIBE, group_id)
-        group = await _share_groups(apis).describe_group(group_id)
     except ApiException as error:
         return DescribedGroup(group_id=group_id, error_code=error.error)
+    try:
+        group = await _share_groups(apis).describe_group(group_id)
+    except ApiException as error:
+        text = error.error.message
+        return DescribedGroup(group_id=group_id, error_code=error.error, error_message=text)
     names = sorted({topic.topic_name for member in group.members for topic in member.assignment.topic_partitions})
     if len(set(apis.auth.filter_by_authorized(request, AclOperation.DESCRIBE, ResourceType.TOPIC, names))) < len(names):
         return DescribedGroup(group_id=group_id, error_code=Errors.TOPIC_AUTHORIZATION_FAILED, error_message=HIDDEN_TOPICS)

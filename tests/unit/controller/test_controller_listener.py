@@ -219,3 +219,25 @@ def test_a_request_without_any_time_was_carried_out(tmp_path: pathlib.Path) -> N
         assert not node.controller.image.topics.by_name
 
     scenario(test, tmp_path)
+
+
+def test_topics_that_come_twice_are_refused_before_anybody_looks_at_the_time(
+    tmp_path: pathlib.Path,
+) -> None:
+    """As Kafka does; one other topic is enough to make all of them late."""
+
+    async def test(node: Node) -> None:
+        twice = [CreatableTopic("t", 1, 1)] * 2
+        for key, version, request, errors in (
+            (ApiKeys.CREATE_TOPICS, 7, CreateTopicsRequest(twice, 0), [42]),
+            (ApiKeys.CREATE_TOPICS, 7, CreateTopicsRequest([*twice, CreatableTopic("u", 1, 1)], 0), [7] * 3),
+            (ApiKeys.CREATE_TOPICS, 7, CreateTopicsRequest([CreatableTopic("__cluster_metadata", 1, 1)], 0), [42]),
+            (ApiKeys.DELETE_TOPICS, 6, DeleteTopicsRequest([DeleteTopicState("t")] * 2, timeout_ms=0), [42]),
+            (ApiKeys.DELETE_TOPICS, 4, DeleteTopicsRequest(topic_names=["t", "t"], timeout_ms=0), [42]),
+            (ApiKeys.CREATE_PARTITIONS, 3, CreatePartitionsRequest([CreatePartitionsTopic("t", 2, None)] * 2, 0), [42]),
+        ):
+            answer = await node.ask(key, request, version)
+            rows = getattr(answer, {ApiKeys.CREATE_TOPICS: "topics", ApiKeys.DELETE_TOPICS: "responses"}.get(key, "results"))
+            assert [row.error_code for row in rows] == errors, request
+
+    scenario(test, tmp_path)

@@ -88,11 +88,9 @@ def test_states_are_kept_where_their_key_hashes_to_and_come_back_with_the_leader
         key = SharePartitionKey("g", TOPIC, 0)
         with pytest.raises(ApiException) as unavailable:
             coordinator.partition_for(key)
-        assert unavailable.value.error is Errors.COORDINATOR_NOT_AVAILABLE
+        assert unavailable.value.error is Errors.NOT_COORDINATOR
         answer = await initialize(coordinator, 0)
-        assert answer == [
-            (0, Errors.COORDINATOR_NOT_AVAILABLE, "Unable to initialize share group state: The coordinator is not available.")
-        ]
+        assert answer == [(0, Errors.NOT_COORDINATOR, "Unable to initialize share group state: This is not the correct coordinator.")]
         both = image("t", SHARE_GROUP_STATE_TOPIC_NAME)
         await update(coordinator, both)
         assert coordinator.partition_for(key) == STATE

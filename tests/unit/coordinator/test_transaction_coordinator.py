@@ -359,7 +359,7 @@ async def test_the_completion_is_written_when_the_log_takes_records_again() -> N
 async def test_what_is_wrong_with_a_request_before_any_state_is_looked_at() -> None:
     world = World()
     coordinator = world.coordinator
-    assert (await coordinator.init_producer_id("tx", timeout_ms=1, expected=None)).error is Errors.COORDINATOR_NOT_AVAILABLE
+    assert (await coordinator.init_producer_id("tx", timeout_ms=1, expected=None)).error is Errors.NOT_COORDINATOR
     await world.start()
     for timeout_ms in (0, -1, 900_001):
         result = await coordinator.init_producer_id("tx", timeout_ms=timeout_ms, expected=None)
