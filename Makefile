@@ -49,7 +49,7 @@ interop: $(STAMP)  ## the suites with Apache Kafka and other programs (JDK, Mave
 	$(BIN)/python tools/spark_packages.py
 	$(BIN)/python -m pytest tests/interop -m interop -n $(INTEROP_WORKERS) --dist loadfile
 
-foreign: $(STAMP)  ## other clients' own suites (cargo, Go, Node)
+foreign: $(STAMP)  ## other clients' own suites, Kafka's system test programs (cargo, Go, Node, JDK, Maven)
 	$(BIN)/python tools/foreign_suites.py
 	$(BIN)/python -m pytest tests/interop/foreign -m foreign
 

@@ -1,6 +1,6 @@
 """Bring the clients' own test suites into the cache folder, and build what must be built.
 
-    python tools/foreign_suites.py [kafka-python] [librdkafka] [franz-go] [sarama] [kafkajs]
+    python tools/foreign_suites.py [SUITE...]
 
     kafka-python   the source package of the version that is installed; its `test/integration` takes a broker from the environment.
                    The package leaves out `test/service.py`, so a stand-in of ours is put there: an external broker is only an address
@@ -8,9 +8,10 @@
     franz-go       its package kgo with its tests, as the Go module carries them, built to one program
     sarama         a program of ours (`tests/interop/foreign/go_clients/sarama_round`), built with the module
     kafkajs        a program of ours (`tests/interop/foreign/kafkajs_round`) beside the packages that it needs
+    kafka-streams  programs of Kafka's own system tests, from the jars with its tests
 
-Pinned versions come through pip, cargo, go and npm into `.cache/foreign/`, which git ignores; a
-second run finds them complete and does nothing. Nothing of these projects is committed. aiokafka
+Pinned versions come through pip, cargo, go and npm into `.cache/foreign/`, which git ignores, and
+through `tools/kafka_jars.py`; a second run finds them complete and does nothing. Nothing of these projects is committed. aiokafka
 and confluent-kafka publish no tests in their packages, and those of sarama and kafkajs want a
 cluster of their own making; so for these two a program of ours stands in.
 
@@ -32,6 +33,8 @@ import shutil
 import subprocess
 import sys
 import tarfile
+
+import kafka_jars
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "foreign"
@@ -190,7 +193,20 @@ def kafkajs() -> pathlib.Path:
     return folder / "round.js"
 
 
-SUITES = {"kafka-python": kafka_python, "librdkafka": librdkafka, "franz-go": franz_go, "sarama": sarama, "kafkajs": kafkajs}
+def kafka_streams() -> pathlib.Path:
+    """Returns the folder with the programs of Kafka Streams' system tests."""
+    kafka_jars.resolve(kafka_jars.DEFAULT_VERSION)
+    return kafka_jars.resolve_system_tests()
+
+
+SUITES = {
+    "kafka-python": kafka_python,
+    "librdkafka": librdkafka,
+    "franz-go": franz_go,
+    "sarama": sarama,
+    "kafkajs": kafkajs,
+    "kafka-streams": kafka_streams,
+}
 
 
 def main() -> int:

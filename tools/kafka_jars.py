@@ -5,13 +5,15 @@ for interop and benches.
     python tools/kafka_jars.py --all
     python tools/kafka_jars.py --spark
     python tools/kafka_jars.py --hadoop
+    python tools/kafka_jars.py --system-tests
 
 Maven resolves the pinned versions from the pom below into `.cache/kafka/<version>/`, which git
 ignores. A second run finds the folder complete for the same pom and does nothing. `--all` also
 brings the old brokers that mirrors have as sources: the last of 3.x, and one from before KRaft
 (with its ZooKeeper) and before Fetch by topic id. `--spark` brings only Spark's own Kafka source,
 for the bench beside ours. `--hadoop` brings a small HDFS, on which the Spark pipeline is tested;
-`--all` includes it. Nothing of Kafka, Spark or Hadoop is committed.
+`--all` includes it. `--system-tests` brings, beside 4.3.0, the jars with the programs of
+Kafka Streams' system tests, for `make foreign`. Nothing of Kafka, Spark or Hadoop is committed.
 """
 
 from __future__ import annotations
@@ -37,6 +39,11 @@ HADOOP_ARTIFACTS = (
     ("junit", "junit", "4.13.2"),
     ("org.slf4j", "slf4j-nop", "2.0.17"),
 )
+SYSTEM_TESTS = tuple(("org.apache.kafka", name, DEFAULT_VERSION) for name in ("kafka-streams", "kafka-clients"))
+"""The modules whose tests have StreamsSmokeTest and its helpers; what these need beside is in
+ARTIFACTS.
+"""
+ASSERTIONS = ("org.junit.jupiter", "junit-jupiter-api", "5.13.1")
 OLD_VERSIONS = ("3.9.1", "2.8.2")
 OLD_ARTIFACTS = ("kafka_2.13", "kafka-clients")
 OLD_LOGGING = (("org.slf4j", "slf4j-reload4j", "1.7.36"), ("ch.qos.reload4j", "reload4j", "1.2.25"))
@@ -55,26 +62,34 @@ def pom(version: str) -> str:
 
 def project(wanted: Sequence[tuple[str, str, str]]) -> str:
     """Returns a throw-away Maven project that depends on these: (group, artifact, version)."""
-    dependencies = "".join(
-        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{number}</version></dependency>"
-        for group, name, number in wanted
-    )
-    return (
-        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
-        "<groupId>kmirror</groupId><artifactId>peers</artifactId><version>1</version><packaging>pom</packaging>"
-        f"<dependencies>{dependencies}</dependencies></project>"
-    )
+    return _project([_dependency(artifact) for artifact in wanted])
 
 
 def spark_pom() -> str:
-    group, name, version = SPARK_KAFKA
+    excluded = (("org.apache.hadoop", "*"), ("org.scala-lang", "scala-library"))
+    return _project([_dependency(SPARK_KAFKA, excluded)])
+
+
+def system_tests_pom() -> str:
+    """Returns a project with the jars of tests alone, and the assertions that these call."""
+    everything = (("*", "*"),)
+    tests = [_dependency(artifact, everything, "test") for artifact in SYSTEM_TESTS]
+    return _project([*tests, _dependency(ASSERTIONS)])
+
+
+def _dependency(artifact: tuple[str, str, str], excluded: Sequence[tuple[str, str]] = (), classifier: str = "") -> str:
+    group, name, version = artifact
+    which = f"<classifier>{classifier}</classifier>" if classifier else ""
+    exclusions = "".join(f"<exclusion><groupId>{group}</groupId><artifactId>{name}</artifactId></exclusion>" for group, name in excluded)
+    without = f"<exclusions>{exclusions}</exclusions>" if exclusions else ""
+    return f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>{which}{without}</dependency>"
+
+
+def _project(dependencies: Sequence[str]) -> str:
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
-        "<groupId>kmirror</groupId><artifactId>peers</artifactId><version>1</version><packaging>pom</packaging><dependencies>"
-        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version><exclusions>"
-        "<exclusion><groupId>org.apache.hadoop</groupId><artifactId>*</artifactId></exclusion>"
-        "<exclusion><groupId>org.scala-lang</groupId><artifactId>scala-library</artifactId></exclusion>"
-        "</exclusions></dependency></dependencies></project>"
+        "<groupId>kmirror</groupId><artifactId>peers</artifactId><version>1</version><packaging>pom</packaging>"
+        f"<dependencies>{''.join(dependencies)}</dependencies></project>"
     )
 
 
@@ -97,6 +112,12 @@ def resolve_spark() -> pathlib.Path:
 def resolve_hadoop() -> pathlib.Path:
     """Resolves a name node and a data node, with everything that they need."""
     return _resolve(jars_dir(f"hadoop-{HADOOP_VERSION}"), project(HADOOP_ARTIFACTS), f"Hadoop {HADOOP_VERSION}")
+
+
+def resolve_system_tests() -> pathlib.Path:
+    """Resolves the programs of Kafka Streams' system tests: few jars."""
+    folder = jars_dir(f"{DEFAULT_VERSION}-tests")
+    return _resolve(folder, system_tests_pom(), f"Kafka's system tests {DEFAULT_VERSION}")
 
 
 def _resolve(target: pathlib.Path, pom_text: str, what: str) -> pathlib.Path:
@@ -122,10 +143,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--print-classpath", action="store_true", help="print the Java class path and nothing else")
     parser.add_argument("--spark", action="store_true", help="resolve Spark's Kafka source, and nothing else")
     parser.add_argument("--hadoop", action="store_true", help="resolve a small HDFS, and nothing else")
+    parser.add_argument("--system-tests", action="store_true", help="resolve the programs of Kafka's system tests, and nothing else")
     parser.add_argument("--all", action="store_true", help="resolve the old brokers and the HDFS, too")
     options = parser.parse_args(arguments)
     if options.spark:
         print(f"Spark's Kafka source {SPARK_KAFKA[2]}: {len(list(resolve_spark().glob('*.jar')))} jars")
+        return 0
+    if options.system_tests:
+        print(f"Kafka's system tests {DEFAULT_VERSION}: {len(list(resolve_system_tests().glob('*.jar')))} jars")
         return 0
     if options.hadoop or options.all:
         print(f"Hadoop {HADOOP_VERSION}: {len(list(resolve_hadoop().glob('*.jar')))} jars")

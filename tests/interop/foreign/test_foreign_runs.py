@@ -12,6 +12,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 from foreign_runs import LOST_UPDATE, run_franz_go, run_kafka_python, run_librdkafka, run_round
+from system_programs import EXACTLY_ONCE, remaining, smoke_failure
 
 DYING = """#!/bin/sh
 echo died >> deaths
@@ -147,3 +148,33 @@ def test_a_failed_test_of_kafka_python_was_run_again_whatever_its_log_said(tmp_p
     logs = {path.name: path.read_text() for path in (tmp_path / "logs").iterdir()}
     assert set(logs) == {"test_a.py.test_lost[asks].log", "test_a.py.test_broken.log"}
     assert "kafka-io-d kafka.cluster: Sending metadata request MetadataRequest(topics=['t'])" in logs["test_a.py.test_broken.log"]
+
+
+SMOKE_TEST_ENDS = """...
+Result Verification
+-------------------
+recordGenerated=5000
+recordProcessed=5000
+ALL-RECORDS-DELIVERED
+SUCCESS
+"""
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", EXACTLY_ONCE])
+def test_a_smoke_test_is_sound_if_its_driver_says_so(guarantee: str) -> None:
+    assert smoke_failure(SMOKE_TEST_ENDS, guarantee) == ""
+    for lost in ("Result Verification", "ALL-RECORDS-DELIVERED"):
+        assert smoke_failure(SMOKE_TEST_ENDS.replace(lost, "missedRecords=1"), guarantee) == f"the driver did not say {lost}"
+    assert smoke_failure(SMOKE_TEST_ENDS.replace("SUCCESS", "FAILURE"), guarantee) == "the driver did not say SUCCESS"
+
+
+def test_records_processed_twice_are_sound_only_at_least_once() -> None:
+    said = SMOKE_TEST_ENDS.replace("ALL-", "PROCESSED-MORE-THAN-GENERATED\nALL-").replace("SUCCESS", "FAILURE")
+    assert smoke_failure(said, "at_least_once") == ""
+    assert smoke_failure(said, EXACTLY_ONCE) == "records were processed twice under exactly-once"
+    assert smoke_failure(said.replace("FAILURE", "SUCCESS"), EXACTLY_ONCE) != ""
+
+
+def test_what_remains_is_the_copiers_last_report() -> None:
+    assert remaining("[date] WARN Connection") == -1
+    assert remaining('{"remaining":7}\nwarning\n{"remaining":0,"consumed":7}\n') == 0

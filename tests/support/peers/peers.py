@@ -76,6 +76,11 @@ def _log4j(folder: pathlib.Path, stream: str, level: str) -> str:
     return f"-Dlog4j2.configurationFile={path}"
 
 
+def log4j_option(folder: pathlib.Path) -> str:
+    """The JVM option that sends what a Java client warns of to standard output."""
+    return _log4j(folder, "out", "WARN")
+
+
 def java_tool(
     main_class: str, *arguments: str, classpath: str | None = None, stdin: str | None = None, timeout: float = REACHED_S
 ) -> subprocess.CompletedProcess[str]:
