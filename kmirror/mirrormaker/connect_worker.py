@@ -31,6 +31,7 @@ from kmirror.mirrormaker.connector_validation import ConfigInfos, require_valid,
 from kmirror.mirrormaker.herder.connector_plan import ConnectorPlan
 from kmirror.mirrormaker.herder.distributed_herder import DistributedHerder
 from kmirror.mirrormaker.herder.leader_requests import LeaderRequests
+from kmirror.mirrormaker.herder.rebalance_metrics import register_rebalance_metrics
 from kmirror.mirrormaker.herder.worker_metrics import register_worker_metrics
 from kmirror.mirrormaker.herder.worker_setup import Peers
 from kmirror.mirrormaker.mirror_maker_config import Transform
@@ -115,6 +116,7 @@ class ConnectWorker:
         )
 
         register_worker_metrics(self.metrics, lambda: self.herder.units)
+        register_rebalance_metrics(self.metrics, lambda: self.herder.rebalances)
 
     @property
     def advertised_url(self) -> str:

@@ -31,6 +31,7 @@ from kmirror.mirrormaker.echoes import KeepingFlow, echo_warnings
 from kmirror.mirrormaker.herder.connector_plan import ConnectorPlan
 from kmirror.mirrormaker.herder.distributed_herder import DistributedHerder
 from kmirror.mirrormaker.herder.leader_requests import HttpRequest, LeaderRequests
+from kmirror.mirrormaker.herder.rebalance_metrics import register_rebalance_metrics
 from kmirror.mirrormaker.herder.worker_metrics import register_worker_metrics
 from kmirror.mirrormaker.herder.worker_setup import Peers
 from kmirror.mirrormaker.kept_running import Status
@@ -55,7 +56,7 @@ class Flow:
     ) -> None:
         self.flow = flow
         worker = WorkerConfig(config.worker_config(flow, transform), is_sink=config.is_sink(flow))
-        self._plans = MirrorPlans(runtime, str(flow), worker, metrics, transform, config.profile)
+        self._plans = MirrorPlans(runtime, str(flow), worker, metrics, transform, config.profile, flow=str(flow))
         raw = {name: config.connector_base_config(flow, name) for name in (SOURCE_CONNECTOR, HEARTBEAT, CHECKPOINT)}
         resolved = {name: transform(props) for name, props in raw.items()}
         for props in resolved.values():
@@ -69,6 +70,7 @@ class Flow:
         plans = [self._plans.plan_resolved(raw[name], resolved[name], name) for name in names]
         self.herder = DistributedHerder(runtime, str(flow), worker, plans, self._plan)
         register_worker_metrics(metrics, lambda: self.herder.units, str(flow))
+        register_rebalance_metrics(metrics, lambda: self.herder.rebalances, str(flow))
 
     def reach(self, advertised_url: str, http_request: HttpRequest) -> None:
         """Before the start: nodes that share the flow can ask each other."""

@@ -43,6 +43,7 @@ from kmirror.mirrormaker.source_connector import MirrorSourceConnector
 from kmirror.mirrormaker.source_records import RecordsConfig
 from kmirror.mirrormaker.source_task import MirrorSourceTask
 from kmirror.mirrormaker.source_task_config import recreated_policy
+from kmirror.mirrormaker.source_task_metrics import SourceTaskMetrics
 from kmirror.mirrormaker.task_configs import checkpoint_task_config, heartbeat_task_config, source_task_config
 from kmirror.mirrormaker.task_transactions import REQUIRED_CONFIG, boundary_ms
 from kmirror.mirrormaker.transforming import transforming
@@ -69,7 +70,10 @@ class MirrorPlans:
         transform: Transform,
         profile: str = KAFKA_4,
         offsets: SourceOffsets | None = None,
+        *,
+        flow: str | None = None,
     ) -> None:
+        """`flow` tells the metrics of workers apart that share a registry."""
         self._runtime = runtime
         self._name = name
         self._worker = worker
@@ -79,6 +83,7 @@ class MirrorPlans:
         self._source_metrics: dict[SourceAndTarget, MirrorSourceMetrics] = {}
         self._checkpoint_metrics: dict[SourceAndTarget, MirrorCheckpointMetrics] = {}
         self._errors = ErrorHandlingMetrics(metrics)
+        self._source_tasks = SourceTaskMetrics(metrics, runtime.clock, flow)
         self._given_offsets = offsets
         self._offsets: OffsetStorage | None = None
 
@@ -156,9 +161,10 @@ class MirrorPlans:
             remotes = [
                 TopicPartition(config.policy.format_remote_topic(config.flow.source, one.topic), one.partition) for one in config.partitions
             ]
-            with _measured(metrics, source, index, remotes), self._errors.of_task(config.connector, index) as counts:
+            meters = self._source_tasks.of_task(config.connector, index)
+            with _measured(metrics, source, index, remotes), self._errors.of_task(config.connector, index) as counts, meters as meter:
                 config = replace(config, transforming=transforming(source, self._worker, index, counts, self._runtime.clock))
-                await MirrorSourceTask(self._runtime, config, self.offset_storage(), metrics, context).run(status)
+                await MirrorSourceTask(self._runtime, config, self.offset_storage(), metrics, context, meter).run(status)
 
         return work
 

@@ -39,6 +39,7 @@ from kmirror.mirrormaker.kept_running import Told, Unheard
 from kmirror.mirrormaker.mirror_metrics import MirrorSourceMetrics
 from kmirror.mirrormaker.source_task_config import SourceTaskConfig, TaskProgress
 from kmirror.mirrormaker.source_task_life import SourceTaskLife
+from kmirror.mirrormaker.source_task_metrics import SourceTaskMeter
 from kmirror.runtime.api import Runtime
 
 _log = logging.getLogger(__name__)
@@ -59,6 +60,7 @@ class MirrorSourceTask:
         offsets: SourceOffsets,
         metrics: MirrorSourceMetrics,
         context: TaskContext = OWN_TASK,
+        meter: SourceTaskMeter | None = None,
     ) -> None:
         self.config = config
         self.progress = TaskProgress()
@@ -66,6 +68,7 @@ class MirrorSourceTask:
         self._offsets = offsets
         self._metrics = metrics
         self._context = context
+        self._meter = meter or SourceTaskMeter(runtime.clock)
 
     async def run(self, status: Told = UNHEARD) -> None:
         """Copies until it is cancelled; raises what the target refused. `status` hears of it while the
@@ -74,7 +77,14 @@ class MirrorSourceTask:
         careful_polls = 0
         while True:
             life = SourceTaskLife(
-                self._runtime, self.config, self._offsets, self._metrics, self.progress, self._context, careful_polls=careful_polls
+                self._runtime,
+                self.config,
+                self._offsets,
+                self._metrics,
+                self.progress,
+                self._context,
+                self._meter,
+                careful_polls=careful_polls,
             )
             try:
                 await life.start()

@@ -27,6 +27,7 @@ from kmirror.mirrormaker.offset_sync_sender import OffsetSyncSender
 from kmirror.mirrormaker.sent_runs import SentBatch, SentRun, Written, neighbours
 from kmirror.mirrormaker.source_guard import SourceGuard
 from kmirror.mirrormaker.source_task_config import SourceTaskConfig, TaskProgress
+from kmirror.mirrormaker.source_task_metrics import SourceTaskMeter
 from kmirror.mirrormaker.source_task_offset_committer import SourceTaskOffsetCommitter
 from kmirror.mirrormaker.source_watch import SourceWatch
 from kmirror.mirrormaker.submitted_records import Submitted, SubmittedRecords
@@ -57,6 +58,7 @@ class SourceTaskLife:
         metrics: MirrorSourceMetrics,
         progress: TaskProgress,
         context: TaskContext,
+        meter: SourceTaskMeter,
         *,
         careful_polls: int = 0,
     ) -> None:
@@ -69,6 +71,7 @@ class SourceTaskLife:
         self._offsets = offsets
         self._metrics = metrics
         self._progress = progress
+        self._meter = meter
         self._scope = TaskScope(runtime, f"{config.flow}|{config.connector}")
         self._consumer = KafkaConsumer(runtime, {"receive.buffer.bytes": "-1", **config.consumer})
         self._watch = SourceWatch(runtime.clock, self._consumer, f"{config.flow}|{config.connector}", config.flow.source)
@@ -121,6 +124,7 @@ class SourceTaskLife:
     async def start(self) -> None:
         """Shuts out former lives if it must, and seeks behind the stored offsets."""
         config = self._config
+        self._meter.begin()
         if self._transactions is not None:
             await self._producer.init_transactions()
             await self._context.check()
@@ -149,6 +153,7 @@ class SourceTaskLife:
         while True:
             if self._failure is not None:
                 raise self._failure
+            began_ms = self._runtime.clock.monotonic_ms()
             try:
                 fetched = await self._poll()
             except WakeupException:
@@ -167,7 +172,9 @@ class SourceTaskLife:
             self._target_watch.look_now_and_then()
             status.trouble("target", self._target_watch.fault)
             self._progress.last_poll_ms = self._runtime.clock.monotonic_ms()
-            if not fetched:
+            if fetched:
+                self._meter.poll_took(self._progress.last_poll_ms - began_ms)
+            else:
                 self._on_way.note_written()
             if isinstance(fetched, ConsumerRecords):
                 self._guard.follow()
@@ -292,7 +299,11 @@ class SourceTaskLife:
             remote = self._remote(part.partition)
             self._metrics.batches_read(remote, part.size, [part.newest_ms])
             self._progress.batches_rewritten += 1
-            self._progress.records_dropped += await copying.copy(part.partition, remote, part.records)
+            records = list(part.records)
+            self._meter.polled(len(records))
+            dropped = await copying.copy(part.partition, remote, records)
+            self._meter.dropped(dropped)
+            self._progress.records_dropped += dropped
             self._progress.positions[part.partition] = part.next_offset
             await self._runtime.sleep_ms(0)
             if self._failure is not None:
@@ -325,6 +336,7 @@ class SourceTaskLife:
         source, `newest_ms` the times of their newest records.
         """
         remote = self._remote(partition)
+        self._meter.polled(sum(map(len, upstreams)))
         if self._missing.is_required(remote.topic):
             await self._missing.make(remote.topic)
         transactions = self._transactions
@@ -361,6 +373,7 @@ class SourceTaskLife:
             self._submitted.acknowledge(run.partition, [sent.submitted for sent, _ in written if sent.submitted is not None])
         count = sum([len(sent.upstream) for sent, _ in written])
         self._progress.records += count
+        self._meter.written(count)
         self._progress.last_acknowledged_ms = self._runtime.clock.monotonic_ms()
         self._metrics.batches_acknowledged(run.remote, count, [sent.newest_ms for sent, _ in written])
         if self._syncs is not None:
@@ -379,10 +392,14 @@ class SourceTaskLife:
     def record_written(self, partition: TopicPartition, remote: TopicPartition, record: Record, offset: int) -> None:
         """The target has a record that went through transformations, and it counts."""
         self._progress.records += 1
+        self._meter.written(1)
         self._progress.last_acknowledged_ms = self._runtime.clock.monotonic_ms()
         self._metrics.batches_acknowledged(remote, 1, [record.timestamp])
         if self._syncs is not None:
             self._syncs.acknowledged(partition, range(record.offset, record.offset + 1), offset)
+
+    def record_skipped(self) -> None:
+        self._meter.dropped(1)
 
     def record_refused(self, topic: str, error: Exception) -> None:
         self._fail(topic, error)

@@ -75,6 +75,10 @@ class Copier(Protocol):
         """The target has a record, at `offset`, and it counts."""
         ...
 
+    def record_skipped(self) -> None:
+        """The target does not take a record, and that is tolerated."""
+        ...
+
     def record_refused(self, topic: str, error: Exception) -> None:
         """The target does not take a record; the task ends."""
         ...
@@ -171,6 +175,7 @@ class TransformedCopying:
         if submitted is not None:
             self._submitted.acknowledge(partition, (submitted,))
         if error is not None:
+            self._copier.record_skipped()
             return
         written = partial(self._copier.record_written, partition, remote, record, NO_OFFSET if metadata is None else metadata.offset)
         if self._transactions is None:

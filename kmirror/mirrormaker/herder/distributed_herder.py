@@ -39,6 +39,7 @@ from kmirror.mirrormaker.herder.herder import (
     not_stopped,
     patched,
 )
+from kmirror.mirrormaker.herder.rebalance_metrics import Rebalances
 from kmirror.mirrormaker.herder.request_signatures import RequestSignature
 from kmirror.mirrormaker.herder.source_offsets import check_offsets, read_offsets, write_offsets
 from kmirror.mirrormaker.herder.status_backing_store import StoredStatuses
@@ -79,13 +80,16 @@ class DistributedHerder:
         self._runtime = runtime
         self._worker = worker
         self._validate = validate
+        group = WorkerGroupConfig(worker.group_props(f"{name}|group"), runtime)
+        self.rebalances = Rebalances(runtime.clock, group.protocol.name.lower())
         self._setup = WorkerSetup(
             name,
             name,
             worker,
-            WorkerGroupConfig(worker.group_props(f"{name}|group"), runtime),
+            group,
             {plan.name: plan for plan in plans},
             make_plan,
+            self.rebalances,
             tracks_topics=tracks_topics,
             on_logger_level=on_logger_level,
         )

@@ -90,7 +90,7 @@ class Worker:
         self._url = NOT_USED if setup.peers is None else setup.peers.url
         self.configs = config_store(runtime, setup)
         self.status_store = status_store(runtime, setup)
-        self._member = WorkerGroupMember(runtime, setup.group, self, status.heard)
+        self._member = WorkerGroupMember(runtime, setup.group, self, status.heard, setup.rebalances)
         self._scope = TaskScope(runtime, f"{name}|worker")
         self._work = AssignedWork(runtime, name, self._connector_life, self._task_life)
         self._reports = WorkerReports(name, self.status_store, self._work, tracks_topics=setup.tracks_topics)

@@ -32,6 +32,7 @@ from kmirror.mirrormaker.herder.connect_protocol import (
     of_group_protocol,
 )
 from kmirror.mirrormaker.herder.leader_assignor import GroupRound
+from kmirror.mirrormaker.herder.rebalance_metrics import Rebalances
 from kmirror.mirrormaker.herder.session_keys import SessionConfig
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.wire.messages.sync_group import SyncGroupRequestAssignment
@@ -98,11 +99,19 @@ class WorkerRebalanceListener(Protocol):
 class WorkerGroupMember:
     """Owns the client of the group. `run` is a member until it is cancelled."""
 
-    def __init__(self, runtime: Runtime, config: WorkerGroupConfig, listener: WorkerRebalanceListener, heard: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        config: WorkerGroupConfig,
+        listener: WorkerRebalanceListener,
+        heard: Callable[[], object],
+        rebalances: Rebalances,
+    ) -> None:
         self._runtime = runtime
         self._config = config
         self._listener = listener
         self._heard = heard
+        self._rebalances = rebalances
         self._cluster = ClusterClient(runtime, config)
         self._servers = ",".join(address_text(host, port) for host, port in config.bootstrap_servers)
         self._identity = ClassicMemberIdentity()
@@ -193,7 +202,8 @@ class WorkerGroupMember:
         assignment = _understood(deserialize_assignment, bytes(response.assignment), self._config.group_id)
         self._last_generation = identity.generation
         self._runs(protocol)
-        await self._beside_heartbeats(self._listener.on_assigned(assignment, identity.generation, leads=leads))
+        with self._rebalances.assigned(protocol.name.lower(), assignment.leader_url, identity.generation):
+            await self._beside_heartbeats(self._listener.on_assigned(assignment, identity.generation, leads=leads))
 
     def _runs(self, protocol: ConnectProtocol) -> None:
         if protocol is not self.protocol:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kmirror.mirrormaker.herder.config_backing_store import LEADERS_ID_PREFIX, ConfigBackingStore
 from kmirror.mirrormaker.herder.connector_plan import ConnectorPlan, MakePlan
 from kmirror.mirrormaker.herder.leader_requests import LeaderRequests
+from kmirror.mirrormaker.herder.rebalance_metrics import Rebalances
 from kmirror.mirrormaker.herder.status_backing_store import StatusBackingStore
 from kmirror.mirrormaker.herder.worker_group_member import WorkerGroupConfig
 from kmirror.mirrormaker.worker_config import WorkerConfig
@@ -36,6 +37,7 @@ class WorkerSetup:
     group: WorkerGroupConfig
     plans: Mapping[str, ConnectorPlan]
     make_plan: MakePlan
+    rebalances: Rebalances
     peers: Peers | None = None
     tracks_topics: bool = False
     on_logger_level: Callable[[str, str], object] = lambda namespace, level: None

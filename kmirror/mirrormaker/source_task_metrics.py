@@ -1,0 +1,101 @@
+"""What a source task has read and written, under the names of Connect's MBeans.
+
+    kafka.connect:type=source-task-metrics,connector=c,task=0
+        source-record-poll-total, source-record-poll-rate            records that were read of the source
+        source-record-write-total, source-record-write-rate          ... that the target has acknowledged
+        source-record-active-count, -avg, -max                       ... that are on their way, of this life of the task
+        poll-batch-avg-time-ms, poll-batch-max-time-ms               polls that brought records
+
+Records are counted when they are sent on, because batches are not unpacked before. Those of a batch
+that lie before the position of the task are not among them. Averages, greatest values and rates are
+over Kafka's two windows of 30 seconds, NaN when nothing was measured. As for the other metrics of a
+worker, a tag `flow` tells the flows of one process of `connect-mirror-maker` apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from kmirror.common.metrics import MetricName, MetricsRegistry, Value
+from kmirror.common.ports import Clock
+from kmirror.common.sensors import AvgMinMax, MetricConfig, Rate
+
+GROUP: Final = "kafka.connect"
+KIND: Final = "source-task-metrics"
+_CONFIG: Final = MetricConfig()
+
+
+class SourceTaskMeter:
+    """Of one task, over all its lives."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._polled = self._written = self._active = 0
+        self._poll_rate, self._write_rate = Rate(), Rate()
+        self._poll_times, self._actives = AvgMinMax(), AvgMinMax()
+
+    def begin(self) -> None:
+        """A life begins: nothing is on its way."""
+        self._active = 0
+
+    def poll_took(self, ms: float) -> None:
+        self._poll_times.record(_CONFIG, ms, self._clock.monotonic_ms())
+
+    def polled(self, records: int) -> None:
+        now_ms = self._clock.monotonic_ms()
+        self._polled += records
+        self._poll_rate.record(_CONFIG, records, now_ms)
+        self._are_active(self._active + records, now_ms)
+
+    def written(self, records: int) -> None:
+        now_ms = self._clock.monotonic_ms()
+        self._written += records
+        self._write_rate.record(_CONFIG, records, now_ms)
+        self._are_active(self._active - records, now_ms)
+
+    def dropped(self, records: int) -> None:
+        """They go no further: a filter, or tolerance, has left them out."""
+        self._are_active(self._active - records, self._clock.monotonic_ms())
+
+    def _are_active(self, records: int, now_ms: int) -> None:
+        self._active = max(0, records)
+        self._actives.record(_CONFIG, self._active, now_ms)
+
+    def read(self) -> Iterator[tuple[str, float]]:
+        now_ms = self._clock.monotonic_ms()
+        yield "source-record-poll-total", self._polled
+        yield "source-record-poll-rate", self._poll_rate.measure(_CONFIG, now_ms)
+        yield "source-record-write-total", self._written
+        yield "source-record-write-rate", self._write_rate.measure(_CONFIG, now_ms)
+        yield "source-record-active-count", self._active
+        yield "source-record-active-count-avg", self._actives.measure(_CONFIG, now_ms)
+        yield "source-record-active-count-max", self._actives.greatest(_CONFIG, now_ms)
+        yield "poll-batch-avg-time-ms", self._poll_times.measure(_CONFIG, now_ms)
+        yield "poll-batch-max-time-ms", self._poll_times.greatest(_CONFIG, now_ms)
+
+
+class SourceTaskMetrics:
+    """Of all source tasks of a worker, from the start of each until it ends here."""
+
+    def __init__(self, registry: MetricsRegistry, clock: Clock, flow: str | None) -> None:
+        self._clock = clock
+        self._tags = () if flow is None else (("flow", flow),)
+        self._tasks: dict[tuple[str, int], SourceTaskMeter] = {}
+        registry.add_collector(self._collect)
+
+    @contextmanager
+    def of_task(self, connector: str, task: int) -> Iterator[SourceTaskMeter]:
+        meter = self._tasks[connector, task] = SourceTaskMeter(self._clock)
+        try:
+            yield meter
+        finally:
+            if self._tasks.get((connector, task)) is meter:
+                del self._tasks[connector, task]
+
+    def _collect(self) -> Iterator[tuple[MetricName, Value]]:
+        for (connector, task), meter in self._tasks.items():
+            tags = (*self._tags, ("connector", connector), ("task", str(task)))
+            for attribute, value in meter.read():
+                yield MetricName(GROUP, KIND, "", tags, attribute), value

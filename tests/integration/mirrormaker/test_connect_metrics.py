@@ -1,0 +1,47 @@
+"""Connect's metrics of a running worker say what it has done."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from support.mirrormaker.embedded_flows import clusters, until, until_it_says
+from support.mirrormaker.logs_compared import make_topics, produce
+from support.mirrormaker.mirror_makers import count_of
+
+from kmirror.mirrormaker.driver import MirrorMaker
+
+DROP_ALL = {
+    "A->B.transforms": "drop",
+    "A->B.transforms.drop.type": "org.apache.kafka.connect.transforms.Filter",
+}
+ONE_WAY = {"B->A.enabled": "false", "emit.heartbeats.enabled": "false", "emit.checkpoints.enabled": "false", "A->B.topics": "t"}
+
+
+def values(maker: MirrorMaker, kind: str) -> dict[str, Any]:
+    return {name.attribute: one.value() for name, one in maker.metrics if name.type == kind and ("flow", "A->B") in name.tags}
+
+
+async def test_a_task_counts_what_it_reads_and_writes_and_its_worker_the_rebalances() -> None:
+    with clusters(ONE_WAY) as both:
+        make_topics(both.a, {"t": 1})
+        produce(both.a, "t", 50)
+        async with both.mirrored() as maker:
+            await until("it is copied", lambda: count_of(both.b, "A.t", 1) == 50)
+            await until_it_says("all is acknowledged", lambda: values(maker, "source-task-metrics")["source-record-active-count"] == 0)
+            task = values(maker, "source-task-metrics")
+            assert (task["source-record-poll-total"], task["source-record-write-total"]) == (50, 50)
+            assert task["source-record-poll-rate"] > 0 and not math.isnan(task["poll-batch-avg-time-ms"])
+            rebalance = values(maker, "connect-worker-rebalance-metrics")
+            assert rebalance["connect-protocol"] == "sessioned" and rebalance["epoch"] >= 1 and rebalance["rebalancing"] == 0
+            assert rebalance["completed-rebalances-total"] >= 1 and rebalance["time-since-last-rebalance-ms"] < math.inf
+
+
+async def test_what_a_filter_drops_is_read_and_on_no_way() -> None:
+    with clusters({**ONE_WAY, **DROP_ALL}) as both:
+        make_topics(both.a, {"t": 1})
+        produce(both.a, "t", 30)
+        async with both.mirrored() as maker:
+            await until_it_says("it is read", lambda: values(maker, "source-task-metrics").get("source-record-poll-total") == 30)
+            await until_it_says("it is dropped", lambda: values(maker, "source-task-metrics")["source-record-active-count"] == 0)
+            assert values(maker, "source-task-metrics")["source-record-write-total"] == 0
