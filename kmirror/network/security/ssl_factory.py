@@ -4,6 +4,12 @@ Keys are loaded from memory. Cipher suites have their IANA names and apply to TL
 OpenSSL's own. Clients check the server's certificate, and also its host name unless
 `ssl.endpoint.identification.algorithm` is empty. `ssl.client.auth` decides whether servers ask for
 a client certificate. Renegotiation is off.
+
+A listener sends the certificates of its key store, as Kafka does. OpenSSL completes a chain of one
+certificate from the trusted ones of the same context, so such a listener starts with a context that
+trusts nobody (`LeafContext`), and takes the one that knows the trusted certificates when its own
+are sent and the client's have not come. A client of ours cannot do the same, since it checks the
+server's certificate and sends its own in one step.
 """
 
 from __future__ import annotations
@@ -38,6 +44,29 @@ def server_context(props: SslProps, files: FileSystem, *, client_auth: str) -> s
     if context.verify_mode != ssl.CERT_NONE:
         _load_trust(context, props, files)
     return context
+
+
+class LeafContext(ssl.SSLContext):
+    """A server's context until its certificate is sent; `verifying` checks the client's."""
+
+    verifying: ssl.SSLContext
+
+
+def listener_context(props: SslProps, files: FileSystem, *, client_auth: str) -> ssl.SSLContext:
+    """A server's context for SslTransportLayer, which takes a LeafContext, too."""
+    verifying = server_context(props, files, client_auth=client_auth)
+    if verifying.verify_mode == ssl.CERT_NONE or not _is_leaf_alone(props, files):
+        return verifying
+    context = LeafContext(ssl.PROTOCOL_TLS_SERVER)
+    _apply_common(context, props)
+    _load_key(context, props, files)
+    context.verify_mode, context.verifying = verifying.verify_mode, verifying
+    return context
+
+
+def _is_leaf_alone(props: SslProps, files: FileSystem) -> bool:
+    material = load_key_store(props, files)
+    return material is not None and material.certificate_chain.count(b"BEGIN CERTIFICATE") == 1
 
 
 def client_context(props: SslProps, files: FileSystem) -> ssl.SSLContext:

@@ -13,7 +13,7 @@ import pytest
 from kmirror.embedded_security import Security
 from kmirror.network.security.authentication_errors import SslHandshakeError
 from kmirror.network.security.distinguished_name import subject_of
-from kmirror.network.security.ssl_factory import client_context, server_context
+from kmirror.network.security.ssl_factory import LeafContext, client_context, listener_context
 from kmirror.network.security.ssl_transport_layer import READ_SIZE_HINT, SslTransportLayer
 from kmirror.runtime.os_files import OsFileSystem
 
@@ -141,15 +141,20 @@ class Pair:
         owner: str | None = None,
         chunk: int = 1 << 16,
         host: str = "localhost",
+        curve: str | None = None,
         **more: str,
     ) -> None:
         self.loop = Loop(chunk=chunk)
         self.handshakes: list[SslHandshakeError | None] = []
         self.server_upper, self.client_upper = Upper(), Upper()
         files = OsFileSystem()
+        context = listener_context(stores(folder, "broker"), files, client_auth=client_auth)
+        if curve is not None:
+            context.set_ecdh_curve(curve)
+        self.server_context = context
         self.server = SslTransportLayer(
             self.loop.runtime,
-            server_context(stores(folder, "broker"), files, client_auth=client_auth),
+            context,
             self.server_upper,
             scratch=memoryview(bytearray(READ_SIZE_HINT)),
             server_side=True,
@@ -187,6 +192,50 @@ def test_a_client_certificate_names_the_client(folder: Path) -> None:
     pair.loop.run()
     certificate = pair.server.peer_certificate()
     assert certificate is not None and subject_of(certificate) == "CN=alice"
+
+
+def certificates_sent(pair: Pair) -> int:
+    """How many certificates the server sent."""
+    tls = pair.client._tls
+    return len((tls if hasattr(tls, "get_unverified_chain") else tls._sslobj).get_unverified_chain())
+
+
+@pytest.mark.parametrize("client_auth", ["none", "requested", "required"])
+@pytest.mark.parametrize("protocol", ["TLSv1.2", "TLSv1.3"])
+@pytest.mark.parametrize("chunk", [1, 1 << 16])
+def test_the_trusted_root_is_not_sent(folder: Path, client_auth: str, protocol: str, chunk: int) -> None:
+    """The chain that is sent is the key store's, as Kafka's; OpenSSL would complete it."""
+    more = {"ssl.enabled.protocols": protocol}
+    pair = Pair(folder, client_auth=client_auth, owner="alice", chunk=chunk, **more)
+    pair.loop.run()
+    assert pair.handshakes == [None] and protocol in pair.server.cipher()
+    assert certificates_sent(pair) == 1
+    certificate = pair.server.peer_certificate()
+    assert (certificate is None) == (client_auth == "none")
+    assert certificate is None or subject_of(certificate) == "CN=alice"
+
+
+def test_the_root_is_not_sent_and_clients_are_checked_after_a_second_hello_too(folder: Path) -> None:
+    """A server that takes another group of keys than the client began with asks for a new hello."""
+    pair = Pair(folder, client_auth="required", owner="alice", curve="secp521r1")
+    assert isinstance(pair.server_context, LeafContext)
+    pair.loop.run()
+    assert pair.handshakes == [None] and certificates_sent(pair) == 1
+    certificate = pair.server.peer_certificate()
+    assert certificate is not None and subject_of(certificate) == "CN=alice"
+
+
+@pytest.mark.parametrize("protocol", ["TLSv1.2", "TLSv1.3"])
+@pytest.mark.parametrize("curve", [None, "secp521r1"])
+def test_a_client_of_another_authority_is_refused(folder: Path, tmp_path: Path, protocol: str, curve: str | None) -> None:
+    Security.ssl(users=["mallory"]).prepare(tmp_path)
+    own = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(tmp_path / "mallory.pem")}
+    more = own | {"ssl.enabled.protocols": protocol}
+    for client_auth in ("requested", "required"):
+        pair = Pair(folder, client_auth=client_auth, curve=curve, **more)
+        pair.loop.run()
+        (error,) = pair.handshakes
+        assert error is not None and not pair.server._established
 
 
 class Slice:
