@@ -3,7 +3,7 @@
 Served: v1-v5 (v3 top-level error, v4 sizes of the volume, v5 cordoned).
 
 There is one result per log directory; an offline one answers KAFKA_STORAGE_ERROR. Sizes are the
-bytes of the segments. A null `topics` means all partitions. The offset lag is how far the high
+bytes of the segments. A null `topics` means all partitions; a topic may be named twice. The offset lag is how far the high
 watermark lies ahead of the log's end. For a log that is being moved here (`isFuture`) it is what is
 still to be copied. No directory is ever cordoned.
 """
@@ -32,7 +32,10 @@ async def handle_describe_log_dirs(apis: KafkaApis, request: Request) -> Describ
     message: DescribeLogDirsRequest = request.message
     if not apis.authorize(request, AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         return DescribeLogDirsResponse(error_code=Errors.CLUSTER_AUTHORIZATION_FAILED if request.api_version >= 3 else Errors.NONE)
-    wanted = None if message.topics is None else {topic.topic: set(topic.partitions) for topic in message.topics}
+    wanted = None
+    if message.topics is not None:
+        named = message.topics
+        wanted = {(topic.topic, number) for topic in named for number in topic.partitions}
     results = [_describe(apis, log_dir, wanted) for log_dir in apis.replica_manager.log_manager.live_log_dirs]
     live = {result.log_dir for result in results}
     offline = [log_dir for log_dir in apis.config.log_dirs if log_dir not in live]
@@ -40,11 +43,11 @@ async def handle_describe_log_dirs(apis: KafkaApis, request: Request) -> Describ
     return DescribeLogDirsResponse(results=results)
 
 
-def _describe(apis: KafkaApis, log_dir: str, wanted: dict[str, set[int]] | None) -> DescribeLogDirsResult:
+def _describe(apis: KafkaApis, log_dir: str, wanted: set[tuple[str, int]] | None) -> DescribeLogDirsResult:
     topics: dict[str, DescribeLogDirsTopic] = {}
     for topic_partition, log in apis.replica_manager.log_manager.logs_in_dir(log_dir).items():
         name, number = topic_partition
-        if wanted is not None and number not in wanted.get(name, ()):
+        if wanted is not None and (name, number) not in wanted:
             continue
         topics.setdefault(name, DescribeLogDirsTopic(name=name)).partitions.append(
             DescribeLogDirsPartition(

@@ -477,3 +477,15 @@ async def test_named_configs_come_in_kafkas_order_not_in_ours(tmp_path: Path) ->
     assert await names(2, "t", sorted(of_topic)) == of_topic
     of_broker = ["log.cleaner.threads", "node.id", "log.dirs", "num.io.threads", "log.retention.ms", "listeners"]
     assert await names(4, str(world.apis.config.node_id), sorted(of_broker)) == of_broker
+
+
+async def test_log_dirs_of_a_topic_that_is_named_twice_are_those_of_both_lists(
+    tmp_path: Path,
+) -> None:
+    world = BrokerWorld(str(tmp_path))
+    world.create_topic("t", partitions=4)
+    twice = [describe_log_dirs.DescribableLogDirTopic("t", numbers) for numbers in ([0, 0], [2, 9])]
+    request = describe_log_dirs.DescribeLogDirsRequest(topics=twice)
+    (found,) = (await exchange(world, ApiKeys.DESCRIBE_LOG_DIRS, 4, request)).results
+    (topic,) = found.topics
+    assert sorted(row.partition_index for row in topic.partitions) == [0, 2]
