@@ -23,8 +23,9 @@ from kmirror.common.errors import ConfigError
 from kmirror.metadata.mirror_names import topic_name_problem
 from kmirror.metadata.resource_configs import MIRROR_CONFIGS
 from kmirror.mirrormaker.connector_config import with_prefix
-from kmirror.mirrormaker.file_warnings import comment_warnings
+from kmirror.mirrormaker.file_warnings import alias_warnings, comment_warnings
 from kmirror.mirrormaker.flows import enabled_flows
+from kmirror.mirrormaker.mirror_maker_config import names_of_connectors
 from kmirror.mirrormaker.property_names import words
 from kmirror.network.config_providers import has_references
 
@@ -84,6 +85,9 @@ def convert(properties: Mapping[str, str]) -> list[ConvertedFlow]:
     """Returns the enabled flows. ConfigError when the file lacks what a flow needs."""
     converted = [_convert_flow(*flow) for flow in enabled_flows(properties)]
     _note_both_directions(converted)
+    for warning in alias_warnings(properties, words(properties.get("clusters", "")), names_of_connectors()):
+        for flow in converted:
+            flow.notes.append(warning)
     return converted
 
 

@@ -13,10 +13,12 @@ from collections.abc import Callable
 from kmirror.common.errors import ApiException
 from kmirror.mirrormaker.checkpoints import CommittedOffsets, groups_to_checkpoint
 from kmirror.mirrormaker.connector_config import MirrorCheckpointConfig
+from kmirror.mirrormaker.file_warnings import unmatched_entries
 from kmirror.mirrormaker.internal_topics import KeptTopic
 from kmirror.mirrormaker.scheduler import Job, Step
 from kmirror.mirrormaker.task_configs import checkpoint_task_properties
 from kmirror.mirrormaker.topic_creation import task_groups
+from kmirror.mirrormaker.topic_filters import GROUPS_DEFAULT
 from kmirror.mirrormaker.worker_config import open_admin
 from kmirror.runtime.api import Runtime
 
@@ -37,6 +39,7 @@ class MirrorCheckpointConnector:
         factor = config.get_int("checkpoints.topic.replication.factor")
         self._topic = KeptTopic(self._target, config.checkpoints_topic(), factor, "checkpoints")
         self._known_groups: list[str] = []
+        self._told_unmatched: list[str] = []
 
     def close(self) -> None:
         self._source.close()
@@ -68,11 +71,25 @@ class MirrorCheckpointConnector:
             self._known_groups = groups
             self._reconfigure()
 
+    def _tell_unmatched(self, groups: list[str]) -> None:
+        """The log says it once, and again after a change. All groups may be none yet."""
+        entries = [entry for entry in self.config.get_list("groups") if entry != GROUPS_DEFAULT]
+        unmatched = unmatched_entries(entries, groups)
+        if unmatched and unmatched != self._told_unmatched:
+            _log.warning(
+                "[%s] No consumer group of %s has the name, or matches the expression: %s (groups)",
+                self.config.entity_label,
+                self.config.flow.source,
+                ", ".join(unmatched),
+            )
+        self._told_unmatched = unmatched
+
     async def _find_groups(self, step: Step = lambda: None) -> list[str]:
         """A group whose offsets the source refuses is logged, and stays known if it was: it keeps no
         other group from its checkpoints (in Kafka it does).
         """
         listed = [row.group_id for row in await self._source.list_consumer_groups()]
+        self._tell_unmatched(listed)
         offsets: dict[str, CommittedOffsets] = {}
         refused: list[str] = []
         for group in filter(self._group_filter.should_replicate_group, listed):

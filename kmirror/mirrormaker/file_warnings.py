@@ -8,13 +8,16 @@ Apache's program takes all of this without a word, and so does ours, but it says
     A->B.ssl.protocol = TLSv1.3  no client reads it there (DG7)
     A->B.offset.flush.interval.ms = 1    a worker's setting: it stands with the worker's cluster
     consumer.fetch.min.bytes = 1         at the top level: clients read it behind an alias or a flow
+    C.bootstrap.servers = c:1    there is no cluster C
+    A.bootstrap.server = a:1     behind an alias: almost the name of a setting
 
-What is not looked at: whether a value is a good one, and names behind an alias (`A.x`), which may be
-meant for a plugin.
+What is not looked at: whether a value is a good one, and other names behind an alias (`A.x`), which
+may be meant for a plugin.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -34,13 +37,46 @@ AT_THE_TOP: Final = re.compile(rf"(?:{'|'.join(CLIENT_KINDS)}|source|target)\..+
 BEHIND_FLOW: Final = re.compile(r"[^.]+->[^.]+\..+")
 
 
+OTHER_PREFIXES: Final = re.compile(
+    r"(?:source|target)(?:\.cluster)?|(?:(?:source|target)\.)?(?:consumer|producer|admin)|(?:.+\.)?listeners?\..+"
+    r"|(?:kmirror|task|worker|replication\.policy|(?:config|offset|status)\.storage|config\.providers|(?:key|value|header)\.converter)(?:\..*)?"
+)
+"""What may stand before the name of a client's setting, and is no alias."""
+ALMOST: Final = 0.88
+
+
 def file_warnings(properties: Mapping[str, str], clusters: Sequence[str], connector_names: frozenset[str]) -> list[str]:
     """`properties` have their current names, `connector_names` are those that connectors define."""
     return [
         *comment_warnings(properties),
         *_switch_warnings(properties),
         *(f"{name} has no effect: {reason}" for name in properties for reason in _without_effect(name, clusters, connector_names)),
+        *alias_warnings(properties, clusters, connector_names),
     ]
+
+
+def alias_warnings(properties: Mapping[str, str], clusters: Sequence[str], connector_names: frozenset[str]) -> Iterator[str]:
+    """What stands behind the alias of no cluster, or is almost a setting's name behind one."""
+    known = [*CLIENT_CONFIG_NAMES, *connector_names]
+    for name in properties:
+        alias = next((one for one in sorted(clusters, key=len, reverse=True) if name.startswith(f"{one}.")), None)
+        if alias is not None:
+            bare = name.removeprefix(f"{alias}.")
+            near = [] if bare in known else difflib.get_close_matches(bare, known, n=1, cutoff=ALMOST)
+            if near:
+                yield f"{name} is read by nobody that is known here; did you mean {alias}.{near[0]}?"
+        elif "->" not in name and name not in known and (stranger := _stranger(name)) is not None:
+            yield f"{name} has no effect: {stranger} is not in clusters = {', '.join(clusters)}"
+
+
+def _stranger(name: str) -> str | None:
+    """Returns what stands before the name of a client's setting, if it looks like the alias of a cluster."""
+    parts = name.split(".")
+    for size in range(1, len(parts)):
+        alias, bare = ".".join(parts[:size]), ".".join(parts[size:])
+        if bare in CLIENT_CONFIG_NAMES and OTHER_PREFIXES.fullmatch(alias) is None:
+            return alias
+    return None
 
 
 def comment_warnings(properties: Mapping[str, str]) -> Iterator[str]:

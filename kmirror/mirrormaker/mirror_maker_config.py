@@ -170,7 +170,7 @@ class MirrorMakerConfig(AbstractConfig):
 
     def connector_base_config(self, flow: SourceAndTarget, connector: str) -> dict[str, str]:
         """Returns the properties of one of CONNECTORS, references as they are (DG10)."""
-        known = self._connector_names()
+        known = names_of_connectors(self.profile)
         props = {name: value for name, value in self.raw.items() if name in known}
         for prefix in (CONFIG_PROVIDERS_CONFIG, "replication.policy", "transforms.", "predicates.", RECREATED_POLICY_CONFIG):
             props |= self._starting_with(prefix)
@@ -193,18 +193,20 @@ class MirrorMakerConfig(AbstractConfig):
 
     def warnings(self) -> list[str]:
         """Returns what the file says that means nothing, or something else than it seems to."""
-        return file_warnings(self.raw, self.clusters, self._connector_names())
-
-    def _connector_names(self) -> frozenset[str]:
-        rows = [connector_config_def(config.connector, self.profile) for config in CONNECTORS.values()]
-        # Only Kafka's filter knows use.defaults.from: at the top level of a file it is lost.
-        return frozenset(name for row in rows for name in row.names())
+        return file_warnings(self.raw, self.clusters, names_of_connectors(self.profile))
 
     def _ordered_pairs(self) -> list[SourceAndTarget]:
         return [SourceAndTarget(source, target) for source in self.clusters for target in self.clusters if source != target]
 
     def _starting_with(self, prefix: str) -> dict[str, str]:
         return {name: value for name, value in self.raw.items() if name.startswith(prefix)}
+
+
+def names_of_connectors(profile: str = KAFKA_4) -> frozenset[str]:
+    """Returns what the connectors of a flow define."""
+    rows = [connector_config_def(config.connector, profile) for config in CONNECTORS.values()]
+    # Only Kafka's filter knows use.defaults.from: at the top level of a file it is lost.
+    return frozenset(name for row in rows for name in row.names())
 
 
 def _parse_boolean(text: str) -> bool:

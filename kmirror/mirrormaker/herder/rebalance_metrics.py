@@ -22,10 +22,10 @@ from typing import Final
 from kmirror.common.metrics import MetricName, MetricsRegistry, Value
 from kmirror.common.ports import Clock
 from kmirror.common.sensors import AvgMinMax, MetricConfig
+from kmirror.common.sentinels import NO_EPOCH
 
 GROUP: Final = "kafka.connect"
 KIND: Final = "connect-worker-rebalance-metrics"
-NO_EPOCH: Final = -1
 _CONFIG: Final = MetricConfig()
 
 

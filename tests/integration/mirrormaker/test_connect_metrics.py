@@ -1,10 +1,12 @@
-"""Connect's metrics of a running worker say what it has done."""
+"""Connect's metrics and warnings of a running worker say what it has done."""
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import Any
 
+import pytest
 from support.mirrormaker.embedded_flows import clusters, until, until_it_says
 from support.mirrormaker.logs_compared import make_topics, produce
 from support.mirrormaker.mirror_makers import count_of
@@ -35,6 +37,14 @@ async def test_a_task_counts_what_it_reads_and_writes_and_its_worker_the_rebalan
             rebalance = values(maker, "connect-worker-rebalance-metrics")
             assert rebalance["connect-protocol"] == "sessioned" and rebalance["epoch"] >= 1 and rebalance["rebalancing"] == 0
             assert rebalance["completed-rebalances-total"] >= 1 and rebalance["time-since-last-rebalance-ms"] < math.inf
+
+
+async def test_a_group_that_the_source_does_not_have_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    flow = {**ONE_WAY, "emit.checkpoints.enabled": "true", "A->B.groups": "nobody"}
+    with clusters(flow) as both, caplog.at_level(logging.WARNING):
+        async with both.mirrored():
+            text = "No consumer group of A has the name, or matches the expression: nobody (groups)"
+            await until_it_says("it is told", lambda: text in caplog.text)
 
 
 async def test_what_a_filter_drops_is_read_and_on_no_way() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kmirror.cli.mm2_converter import convert
-from kmirror.mirrormaker.file_warnings import unmatched_entries
+from kmirror.mirrormaker.file_warnings import alias_warnings, unmatched_entries
 from kmirror.mirrormaker.herder.connector_plan import ConnectorPlan, file_differences
-from kmirror.mirrormaker.mirror_maker_config import MirrorMakerConfig
+from kmirror.mirrormaker.mirror_maker_config import MirrorMakerConfig, names_of_connectors
 
 FILE = {"clusters": "A, B", "A.bootstrap.servers": "a:1", "B.bootstrap.servers": "b:1", "A->B.enabled": "true", "A->B.topics": "t"}
 
@@ -37,6 +37,10 @@ def test_a_sound_file_has_no_warning() -> None:
         ("A->B.ssl.protocol", "TLSv1.3", "no client reads it there; set A.ssl.protocol or B.ssl.protocol"),
         ("A->B.offset.flush.interval.ms", "1", "a worker's setting stands with its cluster, B.offset.flush.interval.ms"),
         ("A->B.topcs", "a", "no connector has it"),
+        ("C.bootstrap.servers", "c:1", "C is not in clusters = A, B"),
+        ("us.east.ssl.truststore.location", "x", "us.east is not in clusters = A, B"),
+        ("A.bootstrap.server", "a:1", "did you mean A.bootstrap.servers?"),
+        ("B.ssl.trustore.location", "x", "did you mean B.ssl.truststore.location?"),
         ("consumer.fetch.min.bytes", "1", "clients read it behind an alias (A.consumer.fetch.min.bytes)"),
     ],
 )
@@ -48,6 +52,23 @@ def test_what_means_nothing_is_named(name: str, value: str, said: str) -> None:
 def test_from_mm2_notes_a_comment_in_a_list() -> None:
     (flow,) = convert(FILE | {"A->B.topics": "a, b # both"})
     assert [note for note in flow.notes if note.startswith("topics = a, b # both has a '#'")]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "listeners.https.ssl.keystore.location", "admin.listeners.https.ssl.key.password", "A.consumer.ssl.truststore.location",
+        "A.producer.linger.ms", "A->B.target.producer.security.protocol", "kmirror.http.listener", "config.providers.file.ssl.protocol",
+        "A.config.storage.replication.factor", "A.status.storage.partitions", "A.retry.backoff.ms", "A.group.id", "A.plugin.of.mine",
+    ],
+)  # fmt: skip
+def test_what_may_stand_before_a_setting_is_no_alias(name: str) -> None:
+    assert not list(alias_warnings({name: "1"}, ["A", "B"], names_of_connectors()))
+
+
+def test_from_mm2_notes_what_stands_behind_no_clusters_alias() -> None:
+    (flow,) = convert(FILE | {"C.bootstrap.servers": "c:1", "A.bootstrap.server": "a:2"})
+    assert [note for note in flow.notes if "C is not in clusters" in note] and [note for note in flow.notes if "did you mean" in note]
 
 
 def test_entries_that_match_nothing_are_found() -> None:
