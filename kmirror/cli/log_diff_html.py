@@ -40,6 +40,7 @@ from kmirror.cli.html_page import (
     table,
     verdict_box,
 )
+from kmirror.cli.log_diff_sets import set_lines
 from kmirror.cli.log_diff_text import counts_text, offsets_text, summary_line
 from kmirror.verify.verdict import BatchFacts, Difference, DifferenceKind, LogDiffReport, LogFacts, PartitionVerdict, Status
 
@@ -87,6 +88,7 @@ def report_html(report: LogDiffReport, made: Provenance | None = None) -> str:
         "<h1>Log comparison</h1>",
         verdict_box(report.status.value, _VERDICTS[report.status], f"{summary_line(report)}; {_compared_text(report)}"),
         f"<p>A <code>{escaped(report.left)}</code><br>B <code>{escaped(report.right)}</code></p>",
+        *(f"<p><small>{escaped(line)}</small></p>" for line in set_lines(report.sets)),
         f'<div class="cards">{_verdicts_figure(ordered)}{_kinds_figure(report.difference_counts)}</div>',
         "<h2>Topics</h2>",
         _topics(ordered),

@@ -16,7 +16,10 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.verify.compared_log import ComparedLog, DirectoryLog
 from kmirror.verify.data_dir_logs import chosen_replica, open_folder
+from kmirror.verify.planner import list_input
 from kmirror.verify.replay.claims import has_grown
+from kmirror.verify.replay.findings import Finding
+from kmirror.verify.replay.folder_inventory import folder_inventory
 
 LIVE_PREFIX: Final = "bootstrap:"
 
@@ -36,6 +39,10 @@ class LogInput(Protocol):
     def names(self) -> list[TopicPartition]: ...
 
     def log(self, name: TopicPartition) -> ComparedLog: ...
+
+    def inventory(self) -> tuple[list[Finding], list[str]]:
+        """Returns (what is wrong with the set of logs, what of it is not known)."""
+        ...
 
     def close(self) -> None: ...
 
@@ -79,6 +86,9 @@ class FolderInput:
     def has_grown(self, folder: str) -> bool:
         """Whether a broker has appended to the log in `folder` since the folder was listed."""
         return any(log.name == folder and has_grown(self.files, log.partition) for log in self.all_logs)
+
+    def inventory(self) -> tuple[list[Finding], list[str]]:
+        return folder_inventory(self.files, list_input(self.files, self.path))
 
     def close(self) -> None:
         """Does nothing: nothing is held open."""

@@ -15,11 +15,13 @@ from typing import Any, Final, TypeVar
 
 from kmirror.admin.admin_client import EARLIEST_TIMESTAMP, AdminClient, parse_bootstrap_servers
 from kmirror.admin.results import ConfigResourceType
+from kmirror.cli.live_inventory import look
 from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 from kmirror.verify.cleaner_facts import ANY_TIME, POLICY_BEFORE_UNKNOWN, CleanerFacts
 from kmirror.verify.fetched_log import FetchedLog
+from kmirror.verify.replay.findings import Finding
 
 LIVE_PREFIX: Final = "bootstrap:"
 FETCH_SIZE_BYTES: Final = 8 << 20
@@ -54,6 +56,10 @@ class LiveInput:
         topics = await self._admin.list_topics(include_internal=include_internal)
         described = await self._admin.describe_topics(topics)
         return sorted(TopicPartition(topic, row.partition) for topic, facts in described.items() for row in facts.partitions)
+
+    def inventory(self) -> tuple[list[Finding], list[str]]:
+        found = self._ask(look(self._admin))
+        return found.findings, found.unseen
 
     def log(self, name: TopicPartition) -> FetchedLog:
         earliest, latest, cleaner = self._ask(self._facts(name))

@@ -15,7 +15,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
@@ -26,6 +26,7 @@ from kmirror.cli.engines import chosen_engine
 from kmirror.cli.large_inputs import COMPARE_FEWER, POOL_THRESHOLD_BYTES, process_pool, progress_when_large, result_of
 from kmirror.cli.log_diff_again import until_settled
 from kmirror.cli.log_diff_inputs import FolderInput, LogInput, is_hadoop, is_remote, open_input
+from kmirror.cli.log_diff_sets import sets_of
 from kmirror.cli.log_diff_text import report_text
 from kmirror.cli.partition_numbers import parse_partition_numbers
 from kmirror.common.errors import KmirrorError
@@ -156,6 +157,8 @@ def _compare(options: argparse.Namespace, settings: DiffSettings, left: LogInput
     for group, of_group in zip(groups, found):
         verdicts += group.named(until_settled(group.pairs, of_group, group.compare))
     report = make_report(left.name, right.name, engine, _with_groups(verdicts, left, right, settings))
+    compared = [one.topic_partition for one, _ in both]
+    report = msgspec.structs.replace(report, sets=sets_of(left, right, compared, _wants(options)))
     if options.output is not None:
         from kmirror.cli.log_diff_output import write_tables
 
@@ -261,6 +264,16 @@ def _pairs(options: argparse.Namespace, left: LogInput, right: LogInput) -> list
     if not names:
         raise KmirrorError(f"there is nothing to compare: neither {left.name} nor {right.name} has any of the requested partitions")
     return [Pair(name, left.log(name) if name in ours else None, right.log(name) if name in theirs else None) for name in names]
+
+
+def _wants(options: argparse.Namespace) -> Callable[[TopicPartition], bool]:
+    numbers = parse_partition_numbers(options.partitions)
+
+    def wants(name: TopicPartition) -> bool:
+        asked_for = choose_partitions([name], topics=options.topics, partitions=numbers, include_internal=options.include_internal)
+        return bool(asked_for)
+
+    return wants
 
 
 def _engine(options: argparse.Namespace, left: LogInput, right: LogInput, size_bytes: int) -> str:

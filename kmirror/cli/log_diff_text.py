@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kmirror.cli.log_diff_sets import set_lines
 from kmirror.verify.front import front_text
 from kmirror.verify.verdict import BatchFacts, Difference, DifferenceKind, LogDiffReport, LogFacts, PartitionVerdict, Status
 
@@ -14,6 +15,7 @@ def report_text(report: LogDiffReport, is_terminal: bool = False, /) -> str:
     lines = [f"A: {report.left}", f"B: {report.right}"]
     for verdict in report.partitions:
         lines += _partition_lines(verdict, is_terminal)
+    lines += set_lines(report.sets)
     lines.append(summary_line(report))
     return "\n".join(lines)
 

@@ -5,6 +5,7 @@
     kmirror verify-logs cluster/ --output tables/    a folder of log.dirs; every table as a file
     kmirror verify-logs s3://bucket/kafka --json     a remote folder (needs kmirror[spark])
     kmirror verify-logs s3://bucket/kafka --master spark://host:7077     on Spark's executors
+    kmirror verify-logs bootstrap:localhost:9092                         the set of logs alone
 
 Every batch is read and its CRC checked; `--deep` also unpacks it and holds its records against its
 header. Producers' sequences must go on from batch to batch. Leader epochs, producers, transactions
@@ -33,7 +34,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kmirror.cli.engines import ENGINES, chosen_engine
-from kmirror.cli.log_diff_inputs import absolute_location, is_remote, open_location
+from kmirror.cli.log_diff_inputs import absolute_location, is_live, is_remote, open_location
 from kmirror.cli.log_diff_output import read_table_files, write_pages, write_table_files
 from kmirror.cli.partition_numbers import parse_partition_numbers
 from kmirror.cli.user_errors import exit_code
@@ -43,6 +44,7 @@ from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.verify.moving_logs import PAUSE_S
 from kmirror.verify.planner import list_input
+from kmirror.verify.replay.data_dir_ids import identity_findings
 from kmirror.verify.replay.findings import SCHEMA_VERSION
 from kmirror.verify.replay.folder import ReplaySettings, clusters_of, replay_cluster
 from kmirror.verify.replay.kept import Known
@@ -51,7 +53,8 @@ from kmirror.verify.replay.tables import TABLES, ReplayTables, columns_of, table
 
 def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
     add = parser.add_argument
-    add("logs", metavar="LOGS", help="a broker's log.dir, one partition's folder, or a folder of log.dirs; a path or a URI")
+    add("logs", metavar="LOGS", help="a broker's log.dir, one partition's folder, or a folder of log.dirs; a path or a URI; or "
+        "bootstrap:HOST:PORT,...: which replicas a running cluster has to have, and has")  # fmt: skip
     add("--engine", choices=ENGINES, default="auto", help="where to read: on this machine (local), or on Spark in tasks of "
         "about 64 MB (spark). auto is local unless the "
         "input is remote or larger than 64 GiB, and kmirror[spark] is installed")  # fmt: skip
@@ -87,6 +90,10 @@ def run(command: str, options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     began = time.monotonic()
+    if is_live(options.logs):
+        from kmirror.cli.verify_live import verify_live
+
+        return verify_live(options, _defaults())
     settings = settings_of(options)
     wants = _wanted(options)
     location = options.logs
@@ -100,6 +107,10 @@ def _run(options: argparse.Namespace) -> int:
     engine = engine_named(name, options.master)
     known = None if options.output is None else {} if options.full else read_kept(options.output)
     tables, unseen = ReplayTables(), not_looked_at(settings)
+    if wants_all(options):
+        found, unknown = identity_findings(files, listing)
+        tables.findings += found
+        unseen += unknown
     for cluster in clusters_of(files, listing):
         tables.extend(replay_cluster(files, cluster, settings, engine=engine, wants=wants, known=known, pause=_pause, unseen=unseen))
     unseen = list(dict.fromkeys(unseen))
@@ -115,6 +126,16 @@ def _run(options: argparse.Namespace) -> int:
         write_pages(options.report, options.output, lambda: findings_html(location, tables, made, unseen))
     print(json_report(location, tables, unseen) if options.json else text_report(location, tables, unseen))
     return 1 if tables.findings else 0
+
+
+def wants_all(options: argparse.Namespace) -> bool:
+    return options.topics is None and options.partitions is None
+
+
+def _defaults() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser, "verify-logs")
+    return parser.parse_args([""])
 
 
 def _pause() -> None:

@@ -208,6 +208,19 @@ class PartitionVerdict(msgspec.Struct, frozen=True):
         return sum(self.difference_counts.values())
 
 
+class SetFacts(msgspec.Struct, frozen=True):
+    """What is known of the set of one side's logs."""
+
+    side: str
+    partitions: int
+    """How many of those that were asked for it has."""
+    only_here: list[str]
+    """Those that the other side lacks."""
+    findings: list[str]
+    """What has to be there and is not, and what is nobody's."""
+    not_looked_at: list[str]
+
+
 class LogDiffReport(msgspec.Struct, frozen=True):
     """All partitions of a comparison."""
 
@@ -217,6 +230,8 @@ class LogDiffReport(msgspec.Struct, frozen=True):
     engine: str
     partitions: list[PartitionVerdict]
     difference_counts: dict[str, int]
+    sets: list[SetFacts] = []
+    """Of both sides, unless they are one partition's folder."""
 
     @property
     def exit_code(self) -> int:

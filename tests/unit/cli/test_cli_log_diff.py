@@ -52,7 +52,11 @@ def test_data_dirs_are_matched_by_name_without_internal_topics(dirs: tuple[Path,
         "    B: offsets 5..9, epoch 1, 5 records, "
     )
     assert [line.partition(",")[0] for line in lines[6:8]] == ["same-0: equal", "same-1: equal"]
-    assert lines[8] == "3 partitions: 2 equal, 1 different (epoch only: 1)"
+    assert [line.partition(";")[0] for line in lines[8:10]] == [
+        "set of A: 3 partitions, nothing known to be missing or nobody's",
+        "set of B: 3 partitions, nothing known to be missing or nobody's",
+    ]
+    assert lines[10] == "3 partitions: 2 equal, 1 different (epoch only: 1)"
 
 
 def test_a_topic_of_users_whose_name_begins_as_internal_ones_do_is_compared(

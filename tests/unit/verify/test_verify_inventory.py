@@ -227,3 +227,26 @@ def test_a_part_of_the_logs_is_no_set(cluster: Cluster, capsys: pytest.CaptureFi
     cluster.log("a", "t-0")
     assert main(["verify-logs", str(cluster.folder), "--topics", "t"]) == 0
     assert "which partitions belong here, and internal topics against the logs (only some" in capsys.readouterr().out
+
+
+def test_directories_that_claim_the_same_ids_are_told(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    """A data dir and its copy, given at once, were two sound data dirs."""
+    cluster.assign(0, 1)
+    cluster.log("a", "t-0")
+    shutil.copytree(cluster.folder / "a", cluster.folder / "d")
+    said = Said(cluster.folder, capsys)
+    assert sorted(said.kinds) == ["inventory directory_id", "inventory node_id", "inventory twice"], said.text
+    write_meta_properties(FILES, str(cluster.folder / "d"), MetaProperties("x", 1, Uuid(b"d" * 16)), time_ms=TIME)
+    assert sorted(Said(cluster.folder, capsys).kinds) == ["inventory node_id", "inventory twice"]
+
+
+def test_a_directory_of_another_cluster_is_named(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster.assign(0, 1)
+    cluster.log("a", "t-0")
+    cluster.log("c", "t-0")
+    write_meta_properties(FILES, str(cluster.folder / "c"), MetaProperties("y", 2, DIRECTORIES["c"]), time_ms=TIME)
+    said = Said(cluster.folder, capsys)
+    assert "whether data dirs of 2 clusters belong together" in said.unseen and "cluster y has c" in said.unseen
+    (cluster.folder / "b" / "meta.properties").unlink()
+    cluster.log("b", "t-3")
+    assert "whose 1 data dirs without meta.properties are" in Said(cluster.folder, capsys).unseen
