@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from kmirror.common.errors import KmirrorError
 from kmirror.spark import selection
@@ -19,13 +19,14 @@ from kmirror.spark.columns import (
     RECORD_COLUMNS,
 )
 from kmirror.spark.selection import Selection
+from kmirror.spark.trigger_delay import MAX_TRIGGER_DELAY_S, seconds_of
 from kmirror.verify.planner import TASK_BYTES
 
 NAME: Final = "kafka-log"
 MARKED: Final = "kmirror.marked"
 """Set by our own `load()`: every query on the frame has a filter (`pushdown`)."""
 _OWN: Final = ("path", "paths", "rows", "columns", "splitBytes", "mode", "kafkaCompatible", "includeHeaders", "isolation.level", "replica")
-STREAM_OPTIONS: Final = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "readUpTo")
+STREAM_OPTIONS: Final = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "readUpTo")
 """A batch query accepts and ignores these, as Spark's Kafka source does."""
 OPTIONS: Final = {name.lower(): name for name in (*_OWN, *STREAM_OPTIONS, *selection.OPTIONS)}
 _COMMA: Final = re.compile(r",(?![^{}]*\})")
@@ -60,6 +61,8 @@ class ReadOptions:
     is_marked: bool
     max_offsets: int | None = None
     max_bytes: int | None = None
+    min_offsets: int | None = None
+    max_delay_s: float = MAX_TRIGGER_DELAY_S
     to_log_end: bool = False
 
     @property
@@ -118,8 +121,7 @@ class ReadOptions:
             replica=_one_of(given, "replica", "longest", "first"),
             selection=_selection(given, for_stream=for_stream, is_kafka=is_kafka),
             is_marked=is_marked,
-            max_offsets=_count(given, "maxOffsetsPerTrigger"),
-            max_bytes=_count(given, "maxBytesPerTrigger"),
+            **_limits(given),
             to_log_end=_one_of(given, "readUpTo", "highWatermark", "logEndOffset") == "logEndOffset",
         )
         with_headers = is_kafka and _is_true(given, "includeHeaders")
@@ -187,6 +189,17 @@ def _count(given: Mapping[str, str], name: str) -> int | None:
     if not text.strip().isdecimal() or int(text) < 1:
         raise KmirrorError(f"{NAME}: option {name} is a number from 1 on, not '{text}'")
     return int(text)
+
+
+def _limits(given: Mapping[str, str]) -> dict[str, Any]:
+    """Returns what a micro-batch may and has to have."""
+    least, most = _count(given, "minOffsetsPerTrigger"), _count(given, "maxOffsetsPerTrigger")
+    if least is not None and most is not None and least > most:
+        raise KmirrorError(f"{NAME}: option minOffsetsPerTrigger ({least}) is above maxOffsetsPerTrigger ({most})")
+    delay_s = seconds_of(given["maxtriggerdelay"]) if "maxtriggerdelay" in given else MAX_TRIGGER_DELAY_S
+    if delay_s is None:
+        raise KmirrorError(f"{NAME}: option maxTriggerDelay is a time like 15m or 30s, not '{given['maxtriggerdelay']}'")
+    return {"max_offsets": most, "max_bytes": _count(given, "maxBytesPerTrigger"), "min_offsets": least, "max_delay_s": delay_s}
 
 
 def _is_true(given: Mapping[str, str], name: str) -> bool:

@@ -10,6 +10,9 @@ Options, besides those of the batch source (`data_source`). A stream cannot have
                         Partitions get equal shares; what one does not need goes to the others. A
                         share ends between two batches of the log. At least one batch of the log is
                         always read, or the stream would never advance.
+    minOffsetsPerTrigger, maxTriggerDelay
+                        a micro-batch waits for that many new offsets, at most that long (15m)
+                        after the one before (`trigger_delay`)
     readUpTo            highWatermark (default): up to the high watermark in the log.dir's
                         `replication-offset-checkpoint`, which a broker writes every 5 s. Records
                         that a leader may still truncate are not returned.
@@ -76,8 +79,9 @@ from kmirror.spark.stream_positions import (
     to_json,
     with_starts,
 )
+from kmirror.spark.trigger_delay import TriggerDelay
 from kmirror.verify.offset_lookup import offset_for_time
-from kmirror.verify.planner import pack_by
+from kmirror.verify.planner import MAX_OFFSET, pack_by
 from kmirror.verify.visibility import read_undecided
 
 if TYPE_CHECKING:
@@ -113,6 +117,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """What `latestOffset` answered from `_known`, until it is planned."""
         self._target: dict[TopicPartition, int] | None = None
         """Where logs ended when a query with Trigger.AvailableNow began."""
+        self._delay = TriggerDelay(options.min_offsets, options.max_delay_s)
         self._waiting: dict[TopicPartition, int] = {}
         self._told_gone: set[TopicPartition] = set()
         self._initial: Positions | None = None
@@ -137,7 +142,9 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def getDefaultReadLimit(self) -> ReadLimit:
         if self.options.max_offsets is not None:
             return ReadMaxRows(self.options.max_offsets)
-        return ReadAllAvailable() if self.options.max_bytes is None else ReadMaxBytes(self.options.max_bytes)
+        if self.options.max_bytes is not None:
+            return ReadMaxBytes(self.options.max_bytes)
+        return ReadAllAvailable() if self.options.min_offsets is None else ReadMaxRows(MAX_OFFSET)
 
     @in_one_line
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -159,6 +166,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _read_to(self, positions: Positions, limit: ReadLimit) -> Positions:
         logs = self._look_for(positions)
         backlogs = [self._backlog(name, positions.get(name), *log) for name, log in logs.items() if self._is_due(name)]
+        if self._waits(backlogs, limit):
+            return positions
         ends = self._admitted(backlogs, limit)
         for backlog in backlogs:
             before, end = positions.get(backlog.name), ends[backlog.name]
@@ -298,6 +307,12 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = state.visible_end if self._target is None else min(state.visible_end, self._target[name])
         end = max(begin.offset, end)
         return Backlog(name, begin.offset, end, LogWindow(one, begin.offset, end), is_new_start=begin.loss is not None)
+
+    def _waits(self, backlogs: Sequence[Backlog], limit: ReadLimit) -> bool:
+        """Whether a micro-batch is put off. One that has lost something is not: that is told."""
+        if isinstance(limit, ReadAllAvailable) or self._target is not None or any(one.is_new_start for one in backlogs):
+            return False
+        return self._delay.waits(sum(one.end - one.low for one in backlogs))
 
     def _admitted(self, backlogs: Sequence[Backlog], limit: ReadLimit) -> dict[TopicPartition, int]:
         """Returns the end of the micro-batch, by partition."""

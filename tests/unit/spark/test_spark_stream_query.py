@@ -147,3 +147,29 @@ def test_a_stream_that_is_written_is_told_of_foreach_batch_in_one_line(spark: An
     with pytest.raises(Exception, match=r"a stream cannot be written to a log.dir directly; .*foreachBatch\(") as raised:
         writer.trigger(once=True).start().awaitTermination(PROGRAM_S)
     assert "Traceback" not in str(raised.value) and not (tmp_path / "d").exists()
+
+
+def test_a_query_waits_for_the_offsets_that_a_micro_batch_has_to_have(spark: Any, tmp_path: Path) -> None:
+    data, seen = tmp_path / "data", []
+
+    def add(count: int) -> None:
+        write_log(data / "t-0", *batches(count))
+
+    def take(frame: Any, number: int) -> None:
+        seen.append(frame.count())
+
+    add(1)
+    options = {"startingOffsets": "earliest", "readUpTo": "logEndOffset", "minOffsetsPerTrigger": "10", "maxTriggerDelay": "1d"}
+    stream = spark.readStream.format("kafka-log").options(**options).load(str(data))
+    query = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    try:
+        query.processAllAvailable()
+        assert seen == [5]
+        add(2)
+        query.processAllAvailable()
+        assert seen == [5], "five offsets are too few"
+        add(3)
+        query.processAllAvailable()
+        assert seen == [5, 10]
+    finally:
+        query.stop()
