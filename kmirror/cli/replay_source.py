@@ -96,7 +96,7 @@ def blocks_from(files: FileSystem, partition: RecordedPartition, offset: int, *,
 
     CorruptFileError at the first bytes that are no batch.
     """
-    listing, next_offset = partition.listing, -1
+    listing, next_offset, epoch = partition.listing, -1, -1
     for piece in listing.slices(files, partition.files, task_bytes=WHOLE, low=offset, high=MAX_OFFSET):
         position = piece.start
         while position < piece.end:
@@ -106,11 +106,24 @@ def blocks_from(files: FileSystem, partition: RecordedPartition, offset: int, *,
             if found.batches[0].base_offset < next_offset:
                 first = found.batches[0].base_offset
                 raise CorruptFileError(piece.path, found.positions[0], f"a batch at offset {first}, and offset {next_offset} is the next")
+            epoch = _checked_epoch(piece, found, epoch)
             next_offset = found.batches[-1].next_offset
             wanted = [batch for batch in found.batches if batch.last_offset >= offset]
             if wanted:
                 yield wanted
             position = found.positions[-1] + found.batches[-1].size_in_bytes
+
+
+def _checked_epoch(piece: LogSlice, found: SoundBatches, epoch: int) -> int:
+    """Returns the last leader epoch of a block. CorruptFileError if its first one, which no CRC
+    covers, is below that of the block before."""
+    first = found.batches[0].partition_leader_epoch
+    if 0 <= first < epoch:
+        offset = found.batches[0].base_offset
+        raise CorruptFileError(
+            piece.path, found.positions[0], f"a batch of leader epoch {first} at offset {offset}, behind one of epoch {epoch}"
+        )
+    return max(epoch, found.batches[-1].partition_leader_epoch)
 
 
 def _block_at(files: FileSystem, piece: LogSlice, position: int, size: int) -> SoundBatches | None:

@@ -10,6 +10,11 @@ No CRC covers a base offset. Of two batches whose offsets overlap, the first one
 is room for it below the second one, otherwise the second one is. So a batch is not sound before the next one was seen;
 only the last one of a slice has nobody behind it, and whoever knows the next slice holds it against
 that.
+
+Nor does one cover the leader epoch, which never falls within a log. Of two batches whose epochs
+fall, the first one is wrong if it began a new epoch and the second one's would have followed without
+it, otherwise the second one is. One bit can also make an epoch that falls nowhere: `verify-logs`
+holds epochs against `leader-epoch-checkpoint`, which a running broker writes late.
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ from typing import Final, NamedTuple
 from kmirror.common.crc32c import crc32c
 from kmirror.common.errors import CorruptFileError
 from kmirror.common.ports import FileSystem
+from kmirror.common.sentinels import NO_PARTITION_LEADER_EPOCH
 from kmirror.record.record_batch import ATTRIBUTES_POSITION, CURRENT_MAGIC, RecordBatch
 from kmirror.storage.reader import BatchBlock, SegmentReader
 from kmirror.verify.slices import LogSlice
@@ -74,6 +80,8 @@ class _Walker:
         self._next_offset = piece.base_offset
         self._before = piece.base_offset
         """Where the offsets stood before the last sound batch."""
+        self._epoch = self._epoch_before = NO_PARTITION_LEADER_EPOCH
+        """The leader epoch of the last sound batch, and of those before it."""
         self.bad: BadBytes | None = None
         """Why `sound` ended before the slice did."""
 
@@ -86,7 +94,7 @@ class _Walker:
                 for block in reader.blocks(block_bytes=block_bytes):
                     if held is not None:
                         if self._shows_wrong(held.batches[0], block.batches[0]):
-                            self._blame(held.positions[0], held.batches[0])
+                            self._blame(held.positions[0], held.batches[0], block.batches[0])
                             return
                         yield held
                         held = None
@@ -114,7 +122,7 @@ class _Walker:
     def _sound_count(self, block: BatchBlock) -> int:
         for row, batch in enumerate(block.batches):
             if row and self._shows_wrong(block.batches[row - 1], batch):
-                self._blame(block.positions[row - 1], block.batches[row - 1])
+                self._blame(block.positions[row - 1], block.batches[row - 1], batch)
                 return row - 1
             problem = self._problem(batch)
             if problem is not None:
@@ -122,19 +130,30 @@ class _Walker:
                 self.bad = self._bad(position, problem, batch.base_offset, batch_end=position + batch.size_in_bytes)
                 return row
             self._before, self._next_offset = self._next_offset, batch.next_offset
+            self._epoch_before, self._epoch = self._epoch, max(self._epoch, batch.partition_leader_epoch)
         return len(block.batches)
 
     def _shows_wrong(self, before: RecordBatch, batch: RecordBatch) -> bool:
         """Whether a sound batch shows that the offsets of the one before it are wrong: it begins
-        below their end, and there is room for them below it."""
+        below their end, and there is room for them below it. Or that its leader epoch is."""
         room = batch.base_offset - self._before
         fits = batch.base_offset < self._next_offset and room >= before.next_offset - before.base_offset
-        return fits and batch.base_offset <= batch.last_offset and self._damage(batch) is None
+        if not fits and not self._shows_wrong_epoch(before, batch):
+            return False
+        return batch.base_offset <= batch.last_offset and self._damage(batch) is None
 
-    def _blame(self, position: int, batch: RecordBatch) -> None:
+    def _shows_wrong_epoch(self, before: RecordBatch, batch: RecordBatch) -> bool:
+        began_epoch = self._epoch_before < before.partition_leader_epoch == self._epoch
+        follows = max(self._epoch_before, 0) <= batch.partition_leader_epoch < self._epoch
+        return began_epoch and follows and batch.base_offset >= self._next_offset
+
+    def _blame(self, position: int, batch: RecordBatch, following: RecordBatch) -> None:
         reason = f"a batch with offsets {batch.base_offset} to {batch.last_offset}, and the next one begins below"
+        if following.base_offset >= self._next_offset:
+            epochs = f"{batch.partition_leader_epoch} at offset {batch.base_offset}, and the next one is of epoch {following.partition_leader_epoch}"
+            reason = f"a batch of leader epoch {epochs}"
         self.bad = self._bad(position, reason, batch.base_offset, batch_end=position + batch.size_in_bytes)
-        self._next_offset = self._before
+        self._next_offset, self._epoch = self._before, self._epoch_before
 
     def _damage(self, batch: RecordBatch) -> str | None:
         """Returns what is wrong with a batch by itself."""
@@ -156,6 +175,10 @@ class _Walker:
             if batch.last_offset <= most:
                 self._next_offset = batch.next_offset  # one of two that do not fit is wrong, not all that follow
             return f"a batch with offsets {batch.base_offset} to {batch.last_offset}, and offset {expected} is the next"
+        epoch = batch.partition_leader_epoch
+        if epoch < NO_PARTITION_LEADER_EPOCH or 0 <= epoch < self._epoch:
+            self._next_offset = batch.next_offset
+            return f"a batch of leader epoch {epoch} at offset {batch.base_offset}, behind one of epoch {self._epoch}"
         return None
 
     def _bad(self, position: int, reason: str, offset: int, *, batch_end: int | None = None) -> BadBytes:

@@ -18,6 +18,8 @@ allows: the first one reaches to the offset that was asked for, each other one b
 before it, and all end below the high watermark. A single flipped bit would otherwise move the
 position past records that nobody has seen. An offset that is too high and still below the high
 watermark is noticed at the next batch only; at the last batch it looks like what a cleaner leaves.
+The leader epoch is not under the CRC, either, and falls nowhere in a log: a batch whose epoch is
+below that of one before it in the same answer is not returned.
 
 If something is wrong with a batch, what came before it is returned, and the next call raises.
 Every further call raises the same, until the application seeks past it. After any other error, such
@@ -33,6 +35,7 @@ from kmirror.clients.consumer.consumer_types import ConsumedBatch, ConsumerRecor
 from kmirror.clients.consumer.legacy_records import LegacyBatch, iter_any_batches
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.ports import Buffer
+from kmirror.common.sentinels import NO_EPOCH
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.record.control_record import ControlRecordType
@@ -177,8 +180,11 @@ class CompletedFetch:
             return None
         for batch in self._batches:
             self._batch = batch
-            if batch.partition_leader_epoch >= 0:
-                self.last_epoch = batch.partition_leader_epoch
+            epoch = batch.partition_leader_epoch
+            if epoch != NO_EPOCH:
+                if epoch < self.last_epoch and self._check_crcs:
+                    raise self._fallen_epoch(batch, epoch)
+                self.last_epoch = epoch
             if self._check_crcs and not (isinstance(batch, RecordBatch) and batch.is_valid()):
                 self._ensure_valid(batch)
             if self._check_crcs and isinstance(batch, RecordBatch):
@@ -205,6 +211,10 @@ class CompletedFetch:
         except ApiException as error:
             text = f"Record batch for partition {self.partition} at offset {batch.base_offset} is invalid, cause: {error.message}"
             raise ApiException(error.error, text) from error
+
+    def _fallen_epoch(self, batch: RecordBatch | LegacyBatch, epoch: int) -> ApiException:
+        text = f"it is of leader epoch {epoch}, behind one of epoch {self.last_epoch}, at offset {batch.base_offset}"
+        return ApiException(Errors.CORRUPT_MESSAGE, f"Record batch for partition {self.partition} is out of place: {text}")
 
     def _ensure_in_place(self, batch: RecordBatch) -> None:
         """CORRUPT_MESSAGE for a batch whose offsets cannot be what the log has there."""

@@ -278,3 +278,21 @@ def test_a_first_batch_below_the_offset_that_was_asked_for_was_skipped() -> None
 def test_a_batch_beyond_the_high_watermark_is_out_of_place() -> None:
     seen, is_told = read_to_the_end(fetched(plain(20, 3) + plain(98, 3), 20))
     assert (seen, is_told) == ([20, 21, 22], True)
+
+
+def with_epoch(data: bytes, epoch: int) -> bytes:
+    return data[:12] + epoch.to_bytes(4, "big", signed=True) + data[16:]
+
+
+@pytest.mark.parametrize(("epochs", "seen"), [((3, 2, 3), [20, 21, 22]), ((3, 1 << 20, 3), list(range(20, 26))), ((-7, 3, 3), [])])
+def test_a_leader_epoch_that_falls_is_out_of_place(epochs: tuple[int, ...], seen: list[int]) -> None:
+    """No CRC covers it; it was the epoch of the position, and of what the application commits."""
+    data = b"".join(with_epoch(one, epoch) for one, epoch in zip(THREE, epochs))
+    assert read_to_the_end(fetched(data, 20)) == (seen, True)
+    assert read_to_the_end(fetched(data, 20, crcs=False)) == (list(range(20, 29)), False)
+
+
+@pytest.mark.parametrize("epochs", [(3, -1, 3), (-1, 0, 4)])
+def test_batches_without_a_leader_epoch_may_lie_between(epochs: tuple[int, ...]) -> None:
+    data = b"".join(with_epoch(one, epoch) for one, epoch in zip(THREE, epochs))
+    assert read_to_the_end(fetched(data, 20)) == (list(range(20, 29)), False)

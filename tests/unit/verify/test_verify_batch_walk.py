@@ -145,3 +145,54 @@ def test_a_base_offset_that_leaps_into_the_next_segment_is_no_sound_batch(tmp_pa
         list(walk(LocalFiles(), first))
     found = list(walk(LocalFiles(), first, skip_bad=True))
     assert [type(one).__name__ for one in found] == ["SoundBatches", "BadBytes"] and list(walk(LocalFiles(), second))
+
+
+def of_epochs(*epochs: int) -> list[bytes]:
+    return [batch(5 * number, epoch=epoch) for number, epoch in enumerate(epochs)]
+
+
+@pytest.mark.parametrize("block_bytes", [200, 700, 1 << 20])
+@pytest.mark.parametrize(
+    ("epochs", "wrong"),
+    [
+        ((3, 3, 1, 3, 3), 2),
+        ((3, 3, 3 | 1 << 20, 3, 3), 2),
+        ((3, 3, 7, 5, 5), 2),
+        ((3, 5, 5, 4, 5), 3),
+        ((3, 3, 3 - (1 << 31), 4, 4), 2),
+        ((1 << 30, 0, 0, 1, 1), 0),
+    ],
+)
+def test_a_leader_epoch_that_falls_is_damage(tmp_path: Path, epochs: tuple[int, ...], wrong: int, block_bytes: int) -> None:
+    """No CRC covers a leader epoch, and nobody but `verify-logs` looked at it."""
+    parts = of_epochs(*epochs)
+    write_log(tmp_path / "t-0", *parts)
+    (piece,) = slices(tmp_path / "t-0")
+    with pytest.raises(CorruptFileError, match="leader epoch") as raised:
+        for _ in walk(LocalFiles(), piece, block_bytes=block_bytes):
+            pass
+    assert raised.value.position == sum(map(len, parts[:wrong]))
+    runs = list(walk(LocalFiles(), piece, skip_bad=True, block_bytes=block_bytes))
+    found = [one.base_offset for run in runs if isinstance(run, SoundBatches) for one in run.batches]
+    assert found == [5 * number for number in range(5) if number != wrong]
+
+
+@pytest.mark.parametrize("epochs", [(-1, -1, 0, 2, 2), (0, -1, 0, 1, 9), (4, 4, 4, 4, 4)])
+def test_leader_epochs_that_rise_or_are_none_are_sound(tmp_path: Path, epochs: tuple[int, ...]) -> None:
+    write_log(tmp_path / "t-0", *of_epochs(*epochs))
+    assert offsets(slices(tmp_path / "t-0")[0]) == ([0, 5, 10, 15, 20], [])
+
+
+def test_no_flipped_bit_of_a_leader_epoch_passes_that_makes_epochs_fall(tmp_path: Path) -> None:
+    """Every bit of the epoch of every batch but the last, which has nobody behind it."""
+    parts = of_epochs(5, 5, 6, 6, 6)
+    for number in range(4):
+        for bit in range(32):
+            epoch = int.from_bytes(parts[number][12:16], "big") ^ 1 << bit
+            wrong = parts[number][:12] + epoch.to_bytes(4, "big") + parts[number][16:]
+            write_log(tmp_path / "t-0", *parts[:number], wrong, *parts[number + 1 :])
+            told = [int.from_bytes(one[12:16], "big", signed=True) for one in (*parts[:number], wrong, *parts[number + 1 :])]
+            if told == sorted(told) and told[0] >= 0:
+                continue
+            with pytest.raises(CorruptFileError, match="leader epoch"):
+                offsets(slices(tmp_path / "t-0")[0])
