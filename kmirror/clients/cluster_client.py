@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, Final, TypeVar
 
 from kmirror.admin.results import Node
@@ -105,6 +105,14 @@ class ClusterClient:
             max_idle_ms=config.metadata_max_idle_ms,
         )
         self._closed = False
+
+    @property
+    def client_id(self) -> str:
+        return self._client.client_id
+
+    def readings(self) -> Iterator[tuple[str, float]]:
+        """Yields what the connections have counted, by Kafka's names (`network.client_metrics`)."""
+        yield from self._client.metrics.readings()
 
     # Partitions and topics
 

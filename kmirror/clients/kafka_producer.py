@@ -27,7 +27,7 @@ waits), `producer_sender` (requests), `transaction_manager` (sequences and state
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Self, TypeVar
 
 from kmirror.clients.cluster_client import ClusterClient, PartitionInfo
@@ -119,6 +119,15 @@ class KafkaProducer:
 
     async def __aexit__(self, *exception: object) -> None:
         await self.close()
+
+    def readings(self) -> Iterator[tuple[str, float]]:
+        """Yields what is measured here of Kafka's `producer-metrics`."""
+        pool = self._accumulator.pool
+        yield from self.cluster.readings()
+        yield from self._sender.records_sent.readings()
+        yield "buffer-total-bytes", pool.total
+        yield "buffer-available-bytes", pool.free
+        yield "waiting-threads", pool.queued
 
     # Sending
 

@@ -35,6 +35,7 @@ from kmirror.clients.produce_outcomes import ProduceOutcomes
 from kmirror.clients.produce_requests import ProduceInFlight, ProduceRequests
 from kmirror.clients.producer_batch import ProducerBatch
 from kmirror.clients.producer_config import ProducerConfig
+from kmirror.clients.rated_total import RatedTotal
 from kmirror.clients.record_accumulator import NEVER_MS, RecordAccumulator, timeout_of
 from kmirror.clients.transaction_manager import TransactionManager
 from kmirror.clients.transaction_states import State
@@ -78,6 +79,8 @@ class Sender:
         self._in_flight: dict[int, int] = {}
         self._on_wire: dict[ProduceInFlight, None] = {}
         self._last: dict[int, ProduceInFlight] = {}
+        self.records_sent = RatedTotal("record-send", runtime.clock)
+        """Those of batches that are sent again count again, as in Kafka."""
         self._has_news = False
         """Whether an answer said more than that everything was written."""
         self._finding_leaders = False
@@ -239,6 +242,7 @@ class Sender:
             batch.attempted_leader_epoch = leader.epoch
             if self._keeps_order:
                 self._muted[batch.partition] = None
+        self.records_sent.record(sum([batch.record_count for batch in batches]))
         self._in_flight[node.id] = self._in_flight.get(node.id, 0) + 1
         request = ProduceInFlight(node, connection, batches, self._ended)
         self._on_wire[request] = None

@@ -124,7 +124,7 @@ class SourceTaskLife:
     async def start(self) -> None:
         """Shuts out former lives if it must, and seeks behind the stored offsets."""
         config = self._config
-        self._meter.begin()
+        self._meter.begin(self._consumer, self._producer)
         if self._transactions is not None:
             await self._producer.init_transactions()
             await self._context.check()
@@ -229,6 +229,7 @@ class SourceTaskLife:
             closing.push_async_callback(self._producer.close, timeout_ms=producer_ms)
             closing.push_async_callback(self._consumer.close, timeout_ms=0)
             closing.push_async_callback(self._scope.cancel)
+            closing.callback(self._meter.end)
             closing.callback(self._missing.close)
             try:
                 if self._started:

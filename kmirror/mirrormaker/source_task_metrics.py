@@ -6,6 +6,10 @@
         source-record-active-count, -avg, -max                       ... that are on their way, of this life of the task
         poll-batch-avg-time-ms, poll-batch-max-time-ms               polls that brought records
 
+    kafka.producer:type=producer-metrics,client-id=...               the task's producer
+    kafka.consumer:type=consumer-metrics,client-id=...               its consumer
+    kafka.consumer:type=consumer-fetch-manager-metrics,client-id=...
+
 Records are counted when they are sent on, because batches are not unpacked before. Those of a batch
 that lie before the position of the task are not among them. Averages, greatest values and rates are
 over Kafka's two windows of 30 seconds, NaN when nothing was measured. As for the other metrics of a
@@ -18,6 +22,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from kmirror.clients.consumer.kafka_consumer import KafkaConsumer
+from kmirror.clients.kafka_producer import KafkaProducer
 from kmirror.common.metrics import MetricName, MetricsRegistry, Value
 from kmirror.common.ports import Clock
 from kmirror.common.sensors import AvgMinMax, MetricConfig, Rate
@@ -35,10 +41,15 @@ class SourceTaskMeter:
         self._polled = self._written = self._active = 0
         self._poll_rate, self._write_rate = Rate(), Rate()
         self._poll_times, self._actives = AvgMinMax(), AvgMinMax()
+        self._clients: tuple[KafkaConsumer, KafkaProducer] | None = None
 
-    def begin(self) -> None:
-        """A life begins: nothing is on its way."""
-        self._active = 0
+    def begin(self, consumer: KafkaConsumer, producer: KafkaProducer) -> None:
+        """A life begins, with clients of its own: nothing is on its way."""
+        self._active, self._clients = 0, (consumer, producer)
+
+    def end(self) -> None:
+        """The life has ended, and its clients are closed."""
+        self._clients = None
 
     def poll_took(self, ms: float) -> None:
         self._poll_times.record(_CONFIG, ms, self._clock.monotonic_ms())
@@ -62,6 +73,18 @@ class SourceTaskMeter:
     def _are_active(self, records: int, now_ms: int) -> None:
         self._active = max(0, records)
         self._actives.record(_CONFIG, self._active, now_ms)
+
+    def read_clients(self) -> Iterator[tuple[MetricName, Value]]:
+        if self._clients is None:
+            return
+        consumer, producer = self._clients
+        for kind, client_id, readings in (
+            ("producer-metrics", producer.cluster.client_id, producer.readings()),
+            ("consumer-metrics", consumer.client_id, consumer.readings()),
+            ("consumer-fetch-manager-metrics", consumer.client_id, consumer.fetch_readings()),
+        ):
+            for attribute, value in readings:
+                yield MetricName(f"kafka.{kind.partition('-')[0]}", kind, "", (("client-id", client_id),), attribute), value
 
     def read(self) -> Iterator[tuple[str, float]]:
         now_ms = self._clock.monotonic_ms()
@@ -99,3 +122,4 @@ class SourceTaskMetrics:
             tags = (*self._tags, ("connector", connector), ("task", str(task)))
             for attribute, value in meter.read():
                 yield MetricName(GROUP, KIND, "", tags, attribute), value
+            yield from meter.read_clients()

@@ -30,6 +30,7 @@ from kmirror.clients.consumer.consumer_config import ConsumerConfig
 from kmirror.clients.consumer.consumer_types import ConsumerRecord, FetchedBatches, OffsetOutOfRangeException
 from kmirror.clients.consumer.fetch_state import FetchPosition, PartitionState
 from kmirror.clients.consumer.subscription_state import SubscriptionState
+from kmirror.clients.rated_total import RatedTotal
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.api import Runtime
@@ -76,6 +77,7 @@ class FetchCollector:
         self.refused: dict[TopicPartition, Errors] = {}
         """Partitions that are asked for again since their last answer was such an error."""
         self.records_lost = 0
+        self.records_consumed = RatedTotal("records-consumed", runtime.clock)
         self._out_of_range_at: dict[TopicPartition, int] = {}
 
     def add(self, fetch: CompletedFetch) -> None:
@@ -112,6 +114,7 @@ class FetchCollector:
             if records:
                 found.setdefault(fetch.partition, []).extend(records)
                 left -= len(records)
+                self.records_consumed.record(len(records))
         return found
 
     def collect_batches(self) -> list[FetchedBatches]:
@@ -127,6 +130,7 @@ class FetchCollector:
             self._advance(fetch)
             if batches is not None:
                 found.append(batches)
+                self.records_consumed.record(sum([one.batch.record_count for one in batches.batches if not one.batch.is_control]))
         return found
 
     def _next_fetches(self, may_raise: Callable[[], bool]) -> Iterable[CompletedFetch]:

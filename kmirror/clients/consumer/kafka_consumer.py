@@ -18,8 +18,9 @@ One task uses a consumer at a time (`wakeup` excepted), as in Kafka one thread d
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -322,6 +323,23 @@ class KafkaConsumer:
         """How many records lay between a position and where reading went on: topics that were made anew, logs
         that begin behind the position."""
         return self._fetcher.collector.records_lost
+
+    @property
+    def client_id(self) -> str:
+        return self._cluster.client_id
+
+    def readings(self) -> Iterator[tuple[str, float]]:
+        """Yields what is measured here of Kafka's `consumer-metrics`: what the connections count."""
+        yield from self._cluster.readings()
+
+    def fetch_readings(self) -> Iterator[tuple[str, float]]:
+        """Yields what is measured here of Kafka's `consumer-fetch-manager-metrics`. Batches that are
+        handed out whole count whole.
+        """
+        collector = self._fetcher.collector
+        yield from collector.records_consumed.readings()
+        lags = [lag for partition in self.assignment() if (lag := self.known_lag(partition)) is not None]
+        yield "records-lag-max", max(lags, default=math.nan)
 
     def known_position(self, partition: TopicPartition) -> int | None:
         """The offset that is handed out next; None while that is being asked, and after it is no

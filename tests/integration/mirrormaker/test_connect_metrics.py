@@ -24,6 +24,13 @@ def values(maker: MirrorMaker, kind: str) -> dict[str, Any]:
     return {name.attribute: one.value() for name, one in maker.metrics if name.type == kind and ("flow", "A->B") in name.tags}
 
 
+def clients_of(maker: MirrorMaker, kind: str) -> dict[str, Any]:
+    """The metrics of the one client of this kind."""
+    (client_id,) = {dict(name.tags)["client-id"] for name, _ in maker.metrics if name.type == kind}
+    assert client_id
+    return {name.attribute: one.value() for name, one in maker.metrics if name.type == kind}
+
+
 async def test_a_task_counts_what_it_reads_and_writes_and_its_worker_the_rebalances() -> None:
     with clusters(ONE_WAY) as both:
         make_topics(both.a, {"t": 1})
@@ -34,6 +41,11 @@ async def test_a_task_counts_what_it_reads_and_writes_and_its_worker_the_rebalan
             task = values(maker, "source-task-metrics")
             assert (task["source-record-poll-total"], task["source-record-write-total"]) == (50, 50)
             assert task["source-record-poll-rate"] > 0 and not math.isnan(task["poll-batch-avg-time-ms"])
+            producer, consumer = clients_of(maker, "producer-metrics"), clients_of(maker, "consumer-metrics")
+            assert producer["record-send-total"] == 50 and producer["outgoing-byte-total"] > 0 and producer["connection-count"] >= 1
+            assert producer["buffer-available-bytes"] == producer["buffer-total-bytes"] and consumer["response-total"] > 0
+            fetched = clients_of(maker, "consumer-fetch-manager-metrics")
+            assert (fetched["records-consumed-total"], fetched["records-lag-max"]) == (50, 0)
             rebalance = values(maker, "connect-worker-rebalance-metrics")
             assert rebalance["connect-protocol"] == "sessioned" and rebalance["epoch"] >= 1 and rebalance["rebalancing"] == 0
             assert rebalance["completed-rebalances-total"] >= 1 and rebalance["time-since-last-rebalance-ms"] < math.inf
