@@ -34,7 +34,7 @@ from kmirror.admin import (
     topics,
     transactions,
 )
-from kmirror.admin.admin_requests import DEFAULT_TIMEOUT_MS, AdminRequests, NoBrokerError
+from kmirror.admin.admin_requests import DEFAULT_TIMEOUT_MS, AdminRequests, FirstContact, NoBrokerError
 from kmirror.common.addresses import parse_bootstrap_servers
 from kmirror.common.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, READ_COMMITTED, READ_UNCOMMITTED
 from kmirror.network.client import NetworkClient
@@ -94,10 +94,18 @@ class AdminClient:
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
         security: ClientSecurity = ClientSecurity.PLAINTEXT,
         controllers: bool = False,
+        first_contact: FirstContact | None = None,
     ) -> None:
         self._bootstrap_servers = tuple(bootstrap_servers)
         self._client = NetworkClient(runtime, client_id, security=security)
-        self._requests = AdminRequests(runtime, self._client, bootstrap_servers, timeout_ms=timeout_ms, controllers=controllers)
+        self._requests = AdminRequests(
+            runtime,
+            self._client,
+            bootstrap_servers,
+            timeout_ms=timeout_ms,
+            controllers=controllers,
+            first_contact=first_contact,
+        )
 
     def __repr__(self) -> str:
         servers = ",".join(f"{host}:{port}" for host, port in self._bootstrap_servers)

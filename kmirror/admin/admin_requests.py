@@ -10,7 +10,7 @@ the next broker: the one that answered may be cut off from the nodes that it nee
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kmirror.admin.results import Node, RequestOptions
 from kmirror.common.errors import ApiException, Errors, KmirrorError
@@ -40,6 +40,13 @@ class NoBrokerError(KmirrorError):
     """No broker of the cluster could be reached."""
 
 
+class FirstContact(NamedTuple):
+    """How long a cluster that nobody has reached yet is waited for, and who is told that once."""
+
+    wait_ms: int
+    tell: Callable[[NoBrokerError], None]
+
+
 class AdminRequests:
     """Owns the network client and the list of one cluster's brokers, and knows how to ask them.
 
@@ -52,7 +59,14 @@ class AdminRequests:
     """
 
     def __init__(
-        self, runtime: Runtime, client: NetworkClient, bootstrap_servers: Sequence[tuple[str, int]], *, timeout_ms: int, controllers: bool
+        self,
+        runtime: Runtime,
+        client: NetworkClient,
+        bootstrap_servers: Sequence[tuple[str, int]],
+        *,
+        timeout_ms: int,
+        controllers: bool,
+        first_contact: FirstContact | None = None,
     ) -> None:
         self.runtime = runtime
         self.client = client
@@ -60,6 +74,7 @@ class AdminRequests:
         self.controllers = controllers
         self.nodes: dict[int, Node] = {}
         self._bootstrap = list(bootstrap_servers)
+        self._first_contact = first_contact
         self._first: tuple[str, int] | None = None
         """The broker that was asked last. It is asked first."""
 
@@ -79,6 +94,23 @@ class AdminRequests:
 
     async def ask_any(self, request: Any, timeout_ms: int | None = None, *, max_version: int | None = None) -> Any:
         """Asks the first broker that can be reached."""
+        try:
+            return await self._ask_each(request, timeout_ms, max_version)
+        except NoBrokerError as error:
+            contact, self._first_contact = self._first_contact, None
+            if contact is None or self._first is not None:
+                raise
+            contact.tell(error)
+            deadline_ms = self.runtime.clock.monotonic_ms() + contact.wait_ms
+        while True:
+            await self.runtime.sleep_ms(RETRY_PAUSE_MS)
+            try:
+                return await self._ask_each(request, timeout_ms, max_version)
+            except NoBrokerError:
+                if self.runtime.clock.monotonic_ms() >= deadline_ms:
+                    raise
+
+    async def _ask_each(self, request: Any, timeout_ms: int | None, max_version: int | None) -> Any:
         failures = []
         late: NotConnectedError | None = None
         for host, port in self._in_order():

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from kmirror.admin.admin_client import DEFAULT_TIMEOUT_MS, AdminClient, parse_bootstrap_servers
+from kmirror.admin.admin_requests import FirstContact, NoBrokerError
 from kmirror.cli.properties import read_properties
 from kmirror.common.errors import ConfigError
 from kmirror.network.client_security import ClientSecurity
@@ -20,6 +21,8 @@ from kmirror.runtime.os_files import OsFileSystem
 T = TypeVar("T")
 
 TIMEOUT_SETTING = "default.api.timeout.ms"
+FIRST_CONTACT_MS = 10_000
+"""So long a cluster that does not listen yet is waited for; Kafka's tools take a minute."""
 
 
 def command_properties(command_config: str | None) -> dict[str, str]:
@@ -37,11 +40,18 @@ def resolved(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def open_admin(
-    runtime: Runtime, bootstrap_servers: str, properties: Mapping[str, str], *, client_id: str, controllers: bool = False
+    runtime: Runtime,
+    bootstrap_servers: str,
+    properties: Mapping[str, str],
+    *,
+    client_id: str,
+    controllers: bool = False,
+    waits: bool = False,
 ) -> AdminClient:
     """Returns an admin client.
 
     `client.id`, `default.api.timeout.ms` and the security settings come from `properties`.
+    With `waits`, a cluster that is about to start is waited for.
     """
     timeout = properties.get(TIMEOUT_SETTING, str(DEFAULT_TIMEOUT_MS))
     if not timeout.isdigit():
@@ -54,7 +64,16 @@ def open_admin(
         timeout_ms=int(timeout),
         security=ClientSecurity.from_props(properties),
         controllers=controllers,
+        first_contact=_first_contact(min(FIRST_CONTACT_MS, int(timeout))) if waits else None,
     )
+
+
+def _first_contact(wait_ms: int) -> FirstContact:
+    def tell(error: NoBrokerError) -> None:
+        text = f"Waiting up to {wait_ms / 1000:g} s for a broker: {error}"
+        print(text, file=sys.stderr, flush=True)
+
+    return FirstContact(wait_ms, tell)
 
 
 def with_admin(
@@ -72,7 +91,7 @@ def with_admin(
     properties = command_properties(command_config)
 
     async def main(runtime: Runtime) -> T:
-        async with open_admin(runtime, bootstrap_servers, properties, client_id=client_id, controllers=controllers) as admin:
+        async with open_admin(runtime, bootstrap_servers, properties, client_id=client_id, controllers=controllers, waits=True) as admin:
             return await work(admin)
 
     result = run(main)

@@ -298,8 +298,10 @@ def test_lines_go_in_and_come_out(
     assert json.loads(capfdbinary.readouterr().out)["value"] == "v2"
 
 
-def test_a_cluster_that_is_not_there_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
-    from kmirror.cli import topics
+def test_a_cluster_that_is_not_there_is_one_line(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from kmirror.cli import tool_client, topics
+
+    monkeypatch.setattr(tool_client, "FIRST_CONTACT_MS", 150)
 
     assert topics.main(["--bootstrap-server", "127.0.0.1:1", "--list"]) == 1
     captured = capfd.readouterr()

@@ -12,7 +12,7 @@ import pytest
 
 from kmirror.admin.acls import AclBindingFilter
 from kmirror.admin.admin_client import AdminClient, NoBrokerError, parse_bootstrap_servers
-from kmirror.admin.admin_requests import AdminRequests
+from kmirror.admin.admin_requests import AdminRequests, FirstContact
 from kmirror.admin.groups import OffsetAndMetadata
 from kmirror.admin.quotas import ClientQuotaEntity
 from kmirror.admin.results import ConfigOperation, ConfigResourceType, Node
@@ -21,7 +21,7 @@ from kmirror.cli.mirrors_groups import GroupBeyondEnd, groups_beyond
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.network.client import NetworkClient
-from kmirror.network.client_errors import NotConnectedError, RequestTimeoutError
+from kmirror.network.client_errors import DisconnectError, NotConnectedError, RequestTimeoutError
 from kmirror.runtime.asyncio_runtime import run
 from kmirror.wire.messages import (
     alter_client_quotas,
@@ -199,6 +199,47 @@ def test_a_bootstrap_server_that_answers_nothing_hid_the_others() -> None:
     with pytest.raises(ApiException) as raised:
         run(lambda runtime: ask(runtime, "off"))
     assert (raised.value.error, raised.value.message) == (Errors.REQUEST_TIMED_OUT, "no connection to off:1 in time")
+
+
+def test_a_cluster_that_is_about_to_listen_is_waited_for_once() -> None:
+    """Kafka's tools wait for a broker that starts; ours gave up at the first refusal."""
+    told: list[str] = []
+
+    class Starting:
+        def __init__(self, refusals: int) -> None:
+            self.refusals = refusals
+
+        async def send(self, host: str, port: int, request: Any, *, timeout_ms: int, max_version: int | None) -> Any:
+            self.refusals -= 1
+            if self.refusals >= 0:
+                raise DisconnectError("cannot connect to a:1: Connection refused")
+            return "answer"
+
+    def requests(runtime: Any, client: Any, wait_ms: int | None) -> AdminRequests:
+        waits = None if wait_ms is None else FirstContact(wait_ms, lambda error: told.append(str(error)))
+        servers = [("a", 1)]
+        return AdminRequests(runtime, client, servers, timeout_ms=5_000, controllers=False, first_contact=waits)
+
+    async def ask(runtime: Any, refusals: int, wait_ms: int | None) -> Any:
+        return await requests(runtime, Starting(refusals), wait_ms).ask_any(metadata.MetadataRequest())
+
+    refused = "no broker could be reached: cannot connect to a:1: Connection refused"
+    assert run(lambda runtime: ask(runtime, 3, 60_000)) == "answer"
+    assert told == [refused]
+    for refusals, wait_ms in ((1, None), (1_000_000, 0)):
+        with pytest.raises(NoBrokerError, match=refused):
+            run(lambda runtime, r=refusals, w=wait_ms: ask(runtime, r, w))
+
+    async def lost(runtime: Any) -> None:
+        client = Starting(0)
+        known = requests(runtime, client, 60_000)
+        await known.ask_any(metadata.MetadataRequest())
+        client.refusals = 1
+        await known.ask_any(metadata.MetadataRequest())
+
+    with pytest.raises(NoBrokerError, match=refused):
+        run(lost)
+    assert told == [refused] * 2, "a broker that was there and is gone is not waited for"
 
 
 def test_a_broker_that_its_peers_cannot_reach_was_asked_again_and_again() -> None:
