@@ -79,12 +79,15 @@ def test_the_wrong_batch_is_the_one_that_is_named(tmp_path: Path, monkeypatch: p
 
 
 def test_leader_epochs_that_go_back_are_told(tmp_path: Path) -> None:
+    """Headers alone blame the second of the two; who reads the batches can tell that the first one
+    began the epoch."""
+    either = "a batch of leader epoch (3 at offset 10, behind one of epoch 4|4 at offset 5, and the next one is of epoch 3)"
     write_log(tmp_path / "t-0", *(batch(5 * number, epoch=epoch) for number, epoch in enumerate((-1, 3, -1, 3, 5))))
     for options in READS[:3]:
         assert len(read_rows(tmp_path, **options)) == 25
     write_log(tmp_path / "t-0", *(batch(5 * number, epoch=epoch) for number, epoch in enumerate((3, 4, 3, 5))))
     for options in READS[:3]:
-        with pytest.raises(KmirrorError, match="a batch of leader epoch 3 at offset 10, behind one of epoch 4"):
+        with pytest.raises(KmirrorError, match=either):
             read_rows(tmp_path, **options)
 
 
