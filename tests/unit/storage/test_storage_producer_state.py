@@ -237,6 +237,17 @@ class TestSnapshots:
         manager.remove_expired_producers(now + GRACE_AFTER_LOADING_MS)
         assert manager.last_entry(PID) is None
 
+    def test_it_is_remembered_for_one_restart(self, manager: ProducerStateManager, world: StorageWorld) -> None:
+        """Kafka's snapshots have no room for it, and Kafka forgets it at the first (decision 78)."""
+        now = world.clock.now_ms
+        append(manager, header(0, timestamp=now - 2 * 86_400_000))
+        for end, is_known in ((1, True), (2, False)):
+            manager.take_snapshot()
+            manager.update_map_end_offset(9)
+            manager.truncate_and_reload(0, end, now)
+            assert (manager.last_entry(PID) is not None) is is_known
+            manager.update_map_end_offset(2)  # others have written meanwhile, so there is a new snapshot
+
     def test_a_remembered_producer_is_back_with_its_next_batch(self, manager: ProducerStateManager, world: StorageWorld) -> None:
         now = world.clock.now_ms
         append(manager, header(0, timestamp=now - 2 * 86_400_000))
