@@ -248,7 +248,7 @@ def test_fm19_from_a_source_without_the_mirror_apis_only_what_it_has_stays(tool:
     """The matrix has it start from scratch, and so it does where nothing is the source's; the dry
     run names what goes.
     """
-    documented("A source without DescribeMirrors", "starts from scratch")
+    documented("A source without DescribeMirrors", "there is no failback to it")
     with EmbeddedCluster() as old, EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as b:
         create_topic(old.bootstrap_servers, "t")
         produce(old.bootstrap_servers, "t", numbered("t", 20))
