@@ -5,6 +5,8 @@
     kafka-python   the source package of the version that is installed; its `test/integration` takes a broker from the environment.
                    The package leaves out `test/service.py`, so a stand-in of ours is put there: an external broker is only an address
     librdkafka     the C sources that the crate rdkafka-sys carries, with the tests; built without TLS and extra codecs
+    rskafka        the tests that the crate carries, with its Cargo.lock
+    rdkafka        the tests that the crate of rust-rdkafka carries, with its Cargo.lock
     franz-go       its package kgo with its tests, as the Go module carries them, built to one program
     sarama         a program of ours (`tests/interop/foreign/go_clients/sarama_round`), built with the module
     kafkajs        a program of ours (`tests/interop/foreign/kafkajs_round`) beside the packages that it needs
@@ -13,7 +15,8 @@
 Pinned versions come through pip, cargo, go and npm into `.cache/foreign/`, which git ignores, and
 through `tools/kafka_jars.py`; a second run finds them complete and does nothing. Nothing of these projects is committed. aiokafka
 and confluent-kafka publish no tests in their packages, and those of sarama and kafkajs want a
-cluster of their own making; so for these two a program of ours stands in.
+cluster of their own making; so for these four a program of ours stands in. The two in Python
+(`tests/interop/foreign/python_rounds`) need nothing from here.
 
 Go: the modules want a recent one. A Go from 1.21 on gets it by itself (GOTOOLCHAIN); for an older
 one it comes as the module that Go's toolchains are, which any Go can download.
@@ -42,6 +45,9 @@ PROGRAMS = ROOT / "tests" / "interop" / "foreign"
 GO_TOOLCHAIN = "go1.26.0"
 FIRST_GO_THAT_GETS_ITS_TOOLCHAIN = (1, 21)
 CRATE, CRATE_VERSION = "rdkafka-sys", "4.10.0+2.12.1"
+RUST_SUITES = {"rskafka": "0.6.0", "rdkafka": "0.39.0"}
+RUST_PINS = {"rskafka": (("rsasl", "2.3.1"), ("thiserror@2", "2.0.12"))}
+"""What stands in a crate's own Cargo.lock and does not compile with a recent Rust."""
 STAND_IN = '''"""Stand-in: an external broker is only an address."""
 
 
@@ -105,21 +111,27 @@ def kafka_python() -> pathlib.Path:
     return folder
 
 
+def vendored(name: str, version: str) -> pathlib.Path:
+    """Returns a folder with the sources of a crate and of all that it depends on."""
+    crate = fresh(CACHE / "crate")
+    (crate / "src").mkdir()
+    (crate / "src" / "lib.rs").touch()
+    (crate / "Cargo.toml").write_text(
+        f'[package]\nname = "suite"\nversion = "0.0.0"\nedition = "2021"\n[dependencies]\n{name} = "={version}"\n'
+    )
+    run(["cargo", "vendor", "-q"], crate)
+    return crate / "vendor"
+
+
 def librdkafka() -> pathlib.Path:
     """Returns the folder with the built `tests/test-runner`."""
     folder = CACHE / f"librdkafka-{CRATE_VERSION.partition('+')[2]}"
     if (folder / ".complete").exists():
         return folder
-    crate = fresh(CACHE / "crate")
-    (crate / "src").mkdir()
-    (crate / "src" / "lib.rs").touch()
-    (crate / "Cargo.toml").write_text(
-        f'[package]\nname = "suite"\nversion = "0.0.0"\nedition = "2021"\n[dependencies]\n{CRATE} = "={CRATE_VERSION}"\n'
-    )
-    run(["cargo", "vendor", "-q"], crate)
+    vendor = vendored(CRATE, CRATE_VERSION)
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.move(crate / "vendor" / CRATE / "librdkafka", folder)
-    shutil.rmtree(crate)
+    shutil.move(vendor / CRATE / "librdkafka", folder)
+    shutil.rmtree(vendor.parent)
     off = ("gssapi", "zstd", "curl", "ssl", "lz4-ext")
     run(["./configure", "--CFLAGS=-O1", "--CXXFLAGS=-O1", *(f"--disable-{name}" for name in off)], folder)
     for part in ("src", "src-cpp"):
@@ -127,6 +139,50 @@ def librdkafka() -> pathlib.Path:
     run(["make", "-j2", "-C", "tests", "build"], folder)
     (folder / ".complete").touch()
     return folder
+
+
+def rust_suite(name: str) -> pathlib.Path:
+    """Returns the folder with the test programs of a crate in `programs/`, and its sources.
+
+    librdkafka, which both crates bind, is the library built above, not another build of theirs.
+    """
+    folder = CACHE / f"{name}-{RUST_SUITES[name]}"
+    if (folder / ".complete").exists():
+        return folder
+    library = librdkafka() / "src"
+    vendor = vendored(name, RUST_SUITES[name])
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.move(vendor / name, folder)
+    shutil.rmtree(vendor.parent)
+    (folder / "rust-toolchain.toml").unlink(missing_ok=True)
+    for crate, version in RUST_PINS.get(name, ()):
+        run(["cargo", "update", "-q", crate, "--precise", version], folder)
+    _build_rust_tests(folder, library)
+    (folder / ".complete").touch()
+    return folder
+
+
+def _build_rust_tests(folder: pathlib.Path, library: pathlib.Path) -> None:
+    """Builds `tests/*.rs` and keeps only the programs."""
+    (host,) = re.findall(r"^host: (.*)$", run(["rustc", "-vV"], folder), re.MULTILINE)
+    linked = {"rustc-link-search": str(library), "rustc-link-lib": "rdkafka"}
+    configs = [f"--config=target.{host}.rdkafka.{key}=['{value}']" for key, value in linked.items()]
+    quick = {"CARGO_PROFILE_DEV_DEBUG": "0", "CARGO_PROFILE_DEV_INCREMENTAL": "false"}
+    command = ["cargo", "test", "--locked", "--test", "*", "--no-run", "--message-format=json"]
+    messages = run([*command, *configs], folder, quick).splitlines()
+    programs = fresh(folder / "programs")
+    for message in map(json.loads, messages):
+        if message.get("executable"):
+            shutil.move(message["executable"], programs / message["target"]["name"])
+    shutil.rmtree(folder / "target")
+
+
+def rskafka() -> pathlib.Path:
+    return rust_suite("rskafka")
+
+
+def rdkafka() -> pathlib.Path:
+    return rust_suite("rdkafka")
 
 
 def fingerprint(folder: pathlib.Path) -> str:
@@ -202,6 +258,8 @@ def kafka_streams() -> pathlib.Path:
 SUITES = {
     "kafka-python": kafka_python,
     "librdkafka": librdkafka,
+    "rskafka": rskafka,
+    "rdkafka": rdkafka,
     "franz-go": franz_go,
     "sarama": sarama,
     "kafkajs": kafkajs,

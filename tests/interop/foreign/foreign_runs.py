@@ -53,6 +53,11 @@ def allowed(suite: str) -> list[str]:
     return [line for line in (line.partition("#")[0].strip() for line in lines) if line]
 
 
+def broken(outcomes: dict[str, str], tests: list[str]) -> dict[str, str]:
+    """Allowed tests that did not pass, with what happened instead."""
+    return {name: outcomes.get(name, "did not run") for name in tests if outcomes.get(name) != "passed"}
+
+
 LOG_FORMAT = "%(asctime)s.%(msecs)03d %(threadName)s %(name)s: %(message)s"
 KEEP_LOGS = [
     *("--log-level=DEBUG", f"--log-format={LOG_FORMAT}", "--log-disable=kafka.protocol.parser", "--log-disable=kafka.net.transport"),
@@ -261,6 +266,29 @@ def _lines_of_test(text: str, name: str) -> str:
     return words if len(words) <= 2_000 else f"{words[:1_500]} ... {words[-500:]}"
 
 
+def run_rust(folder: pathlib.Path, environment: dict[str, str], tests: list[str]) -> dict[str, str]:
+    """`tests` as PROGRAM::NAME; none: all of all programs. Two run at a time."""
+    outcomes: dict[str, str] = {}
+    for program in sorted((folder / "programs").iterdir()):
+        prefix = f"{program.name}::"
+        names = [name.removeprefix(prefix) for name in tests if name.startswith(prefix)]
+        if tests and not names:
+            continue
+        command = [str(program), "--test-threads=2", "--exact", *names]
+        text = _output_of(command, os.environ | environment, cwd=folder)
+        found = re.findall(r"^test (\S+) \.\.\. (ok|FAILED|ignored)", text, re.MULTILINE)
+        assert found or not names, text[-3000:]
+        for name, verdict in found:
+            outcomes[prefix + name] = "passed" if verdict == "ok" else f"{verdict}: {_panic_of(text, name)}"
+    return outcomes
+
+
+def _panic_of(text: str, name: str) -> str:
+    """What a failed test said before its stack."""
+    section = text.partition(f"---- {name} stdout ----")[2].partition("stack backtrace:")[0]
+    return " ".join(section.split())[:600]
+
+
 def run_round(command: list[str]) -> dict[str, str]:
     """A program of ours that prints `ok NAME` or `FAIL NAME: reason` for each check."""
     text = _output_of(command, dict(os.environ))
@@ -270,9 +298,15 @@ def run_round(command: list[str]) -> dict[str, str]:
     return outcomes
 
 
-def _output_of(command: list[str], environment: dict[str, str]) -> str:
+def _output_of(command: list[str], environment: dict[str, str], cwd: pathlib.Path | None = None) -> str:
     """Standard output and errors of a run to its end, whatever its exit code."""
     done = subprocess.run(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SUITE_TIMEOUT_S + 30, check=False
+        command,
+        env=environment,
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=SUITE_TIMEOUT_S + 30,
+        check=False,
     )
     return done.stdout.decode(errors="replace")

@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-from foreign_runs import LOST_UPDATE, run_franz_go, run_kafka_python, run_librdkafka, run_round
+from foreign_runs import LOST_UPDATE, run_franz_go, run_kafka_python, run_librdkafka, run_round, run_rust
 from system_programs import EXACTLY_ONCE, remaining, smoke_failure
 
 DYING = """#!/bin/sh
@@ -99,6 +99,34 @@ def test_a_run_without_any_outcome_tells_its_last_words(tmp_path: pathlib.Path) 
 def test_a_round_tells_each_check(tmp_path: pathlib.Path) -> None:
     path = program(tmp_path, "echo ok codec-lz4; echo 'FAIL acls: refused: no'; exit 1")
     assert run_round([str(path)]) == {"codec-lz4": "passed", "acls": "refused: no"}
+
+
+RUST_TESTS = """shift
+echo "$*" >> asked
+cat <<'END'
+running 2 tests
+test test_one ... ok
+test test_two ... FAILED
+
+---- test_two stdout ----
+thread 'test_two' panicked at tests/a.rs:7:9:
+got 7
+stack backtrace:
+   0: rust_begin_unwind
+END
+exit 101"""
+
+
+def test_rust_programs_are_asked_for_their_own_tests_alone(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "programs").mkdir()
+    for name in ("other", "client"):
+        program(tmp_path, RUST_TESTS).rename(tmp_path / "programs" / name)
+    outcomes = run_rust(tmp_path, {}, ["client::test_one", "client::test_two"])
+    assert (tmp_path / "asked").read_text() == "--exact test_one test_two\n"
+    assert outcomes == {
+        "client::test_one": "passed",
+        "client::test_two": "FAILED: thread 'test_two' panicked at tests/a.rs:7:9: got 7",
+    }
 
 
 KAFKA_PYTHON_TESTS = """

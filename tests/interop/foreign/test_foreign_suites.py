@@ -35,6 +35,7 @@ from foreign_runs import (
     SECURE_CONFIG,
     USER,
     allowed,
+    broken,
     run_franz_go,
     run_kafka_python,
     run_librdkafka,
@@ -42,11 +43,6 @@ from foreign_runs import (
 )
 
 pytestmark = [pytest.mark.foreign, pytest.mark.timeout(900)]
-
-
-def broken(outcomes: dict[str, str], tests: list[str]) -> dict[str, str]:
-    """Allowed tests that did not pass, with what happened instead."""
-    return {name: outcomes.get(name, "did not run") for name in tests if outcomes.get(name) != "passed"}
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +85,15 @@ def test_kafkajs(secure_brokers: str) -> None:
     assert set(outcomes) == set(allowed("kafkajs"))
 
 
+@pytest.mark.parametrize("client", ["aiokafka", "confluent_kafka"])
+def test_python_round(client: str, secure_brokers: str) -> None:
+    program = HERE / "python_rounds" / f"{client}_round.py"
+    users = [USER, PASSWORD, OTHER, OTHER_PASSWORD]
+    outcomes = run_round([sys.executable, str(program), secure_brokers, *users])
+    assert broken(outcomes, allowed(client)) == {}
+    assert set(outcomes) == set(allowed(client))
+
+
 def test_kafka_python():
     folder = foreign_suites.kafka_python()
     with EmbeddedCluster(config=CONFIG) as cluster:
@@ -117,7 +122,7 @@ def test_librdkafka(protocol):
     assert broken(outcomes, tests) == {}
 
 
-@pytest.mark.parametrize("name", ["kafka_python", "librdkafka", "librdkafka_consumer_protocol", "franz_go", "sarama", "kafkajs"])
+@pytest.mark.parametrize("name", sorted(path.stem for path in HERE.glob("*.allow")))
 def test_lists_name_each_test_once_and_have_findings(name):
     tests = allowed(name)
     assert tests and len(set(tests)) == len(tests)
