@@ -96,10 +96,17 @@ def replicas_equal(log_dirs: Sequence[Path], *, only_common: bool = False) -> No
             log_diff.main([str(log_dirs[0]), str(other), "--ignore", COMPACTION, "--json"])
         text = output.getvalue()
         assert text.lstrip().startswith("{"), f"{log_dirs[0]} and {other} cannot be compared: {text[-500:]}"
-        different = [row for row in json.loads(text)["partitions"] if row["status"] != "equal"]
+        different = [row for row in json.loads(text)["partitions"] if row["status"] != "equal" and not _is_open(row)]
         if only_common:
             different = [row for row in different if row["left"] and row["right"]]
         assert not different, f"{log_dirs[0]} and {other} differ: {json.dumps(different)[:1500]}"
+
+
+def _is_open(row: Mapping[str, Any]) -> bool:
+    """Whether a compacted log has only holes of which nothing tells whether a cleaner made them: one
+    that was copied after a disk was lost has those of the log that it was copied from, in its newest
+    segment, too. The values of its keys are compared by `same_last_values`."""
+    return row["topic"].endswith("-compact") and set(row["difference_counts"]) == {"not-decided"} and row["error"] is None
 
 
 def goes_on_mirroring(servers: str, mirror: str, source: str, partitions: Mapping[str, int], *, limit_s: float = ISR_LIMIT_S) -> None:
