@@ -11,7 +11,7 @@ INTEROP_WORKERS ?= 3
 # The tests start hundreds of programs: without bytecode, each would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test lint bench golden conformance soak interop foreign messages clean
+.PHONY: help demo test lint bench golden conformance soak interop rounds foreign messages clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## /  make \1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -47,7 +47,12 @@ conformance: $(STAMP)  ## each rule of KIP-1279 with its tests
 interop: $(STAMP)  ## the suites with Apache Kafka and other programs (JDK, Maven)
 	$(BIN)/python tools/kafka_jars.py --all
 	$(BIN)/python tools/spark_packages.py
-	$(BIN)/python -m pytest tests/interop -m interop -n $(INTEROP_WORKERS) --dist loadfile
+	$(BIN)/python -m pytest tests/interop -m "interop and not round" -n $(INTEROP_WORKERS) --dist loadfile
+
+rounds: $(STAMP)  ## what CI has no time for: further versions, seeds and campaigns
+	$(BIN)/python tools/kafka_jars.py --all
+	$(BIN)/python tools/spark_packages.py
+	$(BIN)/python -m pytest tests/interop -m round -n $(INTEROP_WORKERS) --dist loadfile
 
 foreign: $(STAMP)  ## other clients' own suites, Kafka's system test programs (cargo, Go, Node, JDK, Maven)
 	$(BIN)/python tools/foreign_suites.py

@@ -29,7 +29,7 @@ ONE_REPLICA = {
 }
 
 
-@pytest.fixture(scope="module", params=["4.3.0", "3.9.1", "2.8.2"])
+@pytest.fixture(scope="module", params=["4.3.0", pytest.param("3.9.1", marks=pytest.mark.round), "2.8.2"])
 def peers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PeerCluster]:
     folder: pathlib.Path = tmp_path_factory.mktemp("apache")
     with kafka_cluster(folder, request.param, nodes=1, properties=ONE_REPLICA) as cluster:
