@@ -142,6 +142,7 @@ def _smoke_properties(folder: pathlib.Path, name: str, bootstrap: str, guarantee
         "num.stream.threads": "1",
         "replication.factor": "3",
         "session.timeout.ms": "6000",
+        "commit.interval.ms": "1000" if guarantee != EXACTLY_ONCE else "100",
         "acceptable.recovery.lag": str(2**63 - 1),
     }
     path = folder / f"{name}.properties"
