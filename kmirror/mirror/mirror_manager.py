@@ -123,7 +123,7 @@ class MirrorManager:
         )
         shared = DestinationShareGroups(groups, share_groups, brokers, broker_id=config.broker_id)
         self.topic_configs = ConfigSync(controller, self.states, self.image, DestinationDefaults(brokers, self.image, config))
-        self._first_configs = FirstConfigs(runtime, self.topic_configs, self.mirror)
+        self._first_configs = FirstConfigs(runtime, self.topic_configs, self.mirror, self.image)
         self.metadata_manager = MirrorMetadataManager(
             runtime,
             config,

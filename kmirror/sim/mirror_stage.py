@@ -217,13 +217,19 @@ class MirrorStage(SimStage):
 
     async def until_kept_mirrored(self, cluster: str, what: str, condition: Callable[[], bool]) -> None:
         """As `until_followed`. If an earlier request that was given up is carried out late and
-        takes the topic out of its mirror, the topic is put back.
+        takes the topic out of its mirror, the topic is put back. If it puts the source's topic,
+        which was failed over, into a mirror, that one is failed over again: neither cluster follows
+        another that follows it.
         """
+        requests, source = self.requests, self.history.sources[cluster, MIRROR]
         while True:
-            await self.until_followed(cluster, what, lambda: condition() or not self.requests.is_mirrored(cluster))
+            await self.until_followed(cluster, what, lambda: condition() or not requests.is_mirrored(cluster) or requests.is_in(source))
             if condition():
                 return
-            await self.requests.set_right(self.history.sources[cluster, MIRROR], cluster)
+            if requests.is_in(source):
+                await self.fail_over(source)
+            else:
+                await requests.set_right(source, cluster)
 
     async def until_followed(self, cluster: str, what: str, condition: Callable[[], bool]) -> None:
         """As `until`. If the guard refuses to align the mirror meanwhile, its operator decides."""

@@ -38,7 +38,7 @@ from kmirror.mirror.partition.mirror_partition import MirrorPartition
 from kmirror.mirror.ports import MirrorConfig
 from kmirror.mirror.source.mirror import Mirror
 from kmirror.mirror.source.source_cluster import SourceCluster, SourceMetadata
-from kmirror.mirror.sync.sync_cycle import SyncCycle, SyncErrors, SyncGauge, SyncStep, is_active
+from kmirror.mirror.sync.sync_cycle import SyncCycle, SyncErrors, SyncGauge, SyncStep, is_active, is_same_topic
 from kmirror.network.client import UnsupportedVersionError
 from kmirror.runtime.api import Runtime, TaskScope, TimerHandle
 
@@ -243,17 +243,8 @@ class MirrorMetadataManager:
 
     def _cycle_of(self, mirror: Mirror, source: SourceCluster, topics: list[str], metadata: SourceMetadata) -> SyncCycle:
         active = {topic for topic in topics if is_active(self._image(), mirror.name, topic)}
-        present = [topic for topic in topics if topic in active and self._is_same_topic(topic, metadata)]
+        present = [topic for topic in topics if topic in active and is_same_topic(self._image(), topic, metadata)]
         return SyncCycle(mirror, source, metadata, present, [topic for topic in topics if topic not in active])
-
-    def _is_same_topic(self, name: str, metadata: SourceMetadata) -> bool:
-        """Whether the source has the topic, with our id if it has ids: another topic of that name
-        is not ours (D3-16).
-        """
-        found, local = metadata.topics.get(name), self._image().topics.topic(name)
-        if found is None or local is None or found.error is not Errors.NONE:
-            return False
-        return not found.topic_id or found.topic_id == local.id
 
     def _note_topics(self, mirror_name: str, led: list[MirrorPartition], metadata: SourceMetadata) -> None:
         """Counts refreshes that do not find a topic; after two in a row it counts as deleted

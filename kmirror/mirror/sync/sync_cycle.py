@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from kmirror.common.errors import Errors
 from kmirror.metadata.image import MetadataImage
 from kmirror.metadata.mirror_names import association_of
 from kmirror.mirror.source.mirror import Mirror
@@ -76,6 +77,16 @@ def is_active(image: MetadataImage, mirror_name: str, topic: str) -> bool:
     """
     association = association_of(image.configs.topic(topic))
     return association is not None and association.mirror_name == mirror_name and association.active
+
+
+def is_same_topic(image: MetadataImage, name: str, metadata: SourceMetadata) -> bool:
+    """Whether the source has the topic, with our id if it has ids: another topic of that name is
+    not ours (D3-16).
+    """
+    found, local = metadata.topics.get(name), image.topics.topic(name)
+    if found is None or local is None or found.error is not Errors.NONE:
+        return False
+    return not found.topic_id or found.topic_id == local.id
 
 
 class SyncStep(Protocol):
