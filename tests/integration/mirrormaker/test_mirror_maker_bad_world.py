@@ -124,7 +124,7 @@ async def test_a_worker_whose_coordinator_hangs_is_not_ready(monkeypatch: pytest
 
 async def test_a_flow_whose_topics_are_not_there_is_not_ready() -> None:
     with clusters(ONE_WAY) as both:
-        async with both.mirrored({"A->B.topics": "not-there"}) as maker:
+        async with both.mirrored({"A->B.topics": "not-there", "emit.heartbeats.enabled": "false"}) as maker:
             await until_it_says("it runs", lambda: len(maker.statuses()) >= 3)
             await until_it_says("the reason is told", lambda: tells(maker, "MirrorSourceConnector", "no tasks"))
             await asyncio.to_thread(make_topics, both.a, {"not-there": 1})

@@ -4,11 +4,13 @@ the classic protocol in consumer groups.
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 from harness import Pair, Side
 from steps import create_topic
+from support.waiting import REACHED_S
 from test_differential_groups import await_coordinators, keep_group
 
 from kmirror.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -67,6 +69,14 @@ def sorted_assignments(answer: dict[str, Any]) -> None:
 
 def describe(pair: Pair, group: str, note: str) -> None:
     pair.every_version(ConsumerGroupDescribeRequest([group]), note=note, edit=sorted_assignments)
+
+
+def await_group_epoch(side: Side, group: str, epoch: int) -> None:
+    """A broker resolves a pattern in its own time."""
+    deadline = time.monotonic() + REACHED_S
+    while side.ask(ConsumerGroupDescribeRequest([group]), 0).groups[0].group_epoch < epoch:
+        assert time.monotonic() < deadline, f"{side.name}: group {group} did not reach epoch {epoch}"
+        time.sleep(0.02)
 
 
 def test_heartbeats_that_no_group_takes(pair: Pair) -> None:
@@ -233,6 +243,7 @@ def test_patterns(pair: Pair) -> None:
     for _ in range(3):
         pair.ask(beat("pt", "m", 2), 1)
     pair.same(beat("pt", "m", 3, rebalance_timeout_ms=60_000, subscribed_topic_regex="px|no-such", topic_partitions=[]), 1, note="resolved")
+    pair.each(lambda side: await_group_epoch(side, "pt", 2))
     describe(pair, "pt", "resolved")
     pair.same(lambda side: beat("pt", "m", 3, subscribed_topic_regex="", topic_partitions=owned(side, px=[0])), 1, note="no pattern")
     describe(pair, "pt", "no pattern")
