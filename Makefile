@@ -47,16 +47,17 @@ conformance: $(STAMP)  ## each rule of KIP-1279 with its tests
 interop: $(STAMP)  ## the suites with Apache Kafka and other programs (JDK, Maven)
 	$(BIN)/python tools/kafka_jars.py --all
 	$(BIN)/python tools/spark_packages.py
-	$(BIN)/python -m pytest tests/interop -m "interop and not round" -n $(INTEROP_WORKERS) --dist loadfile
+	$(BIN)/python -m pytest tests/interop -m "interop and not round" -n $(INTEROP_WORKERS) --dist loadfile --durations=40
 
 rounds: $(STAMP)  ## what CI has no time for: further versions, seeds and campaigns
 	$(BIN)/python tools/kafka_jars.py --all
 	$(BIN)/python tools/spark_packages.py
+	$(BIN)/python tools/foreign_suites.py kafka-streams
 	$(BIN)/python -m pytest tests/interop -m round -n $(INTEROP_WORKERS) --dist loadfile
 
 foreign: $(STAMP)  ## other clients' own suites, Kafka's system test programs (cargo, Go, Node, JDK, Maven)
 	$(BIN)/python tools/foreign_suites.py
-	$(BIN)/python -m pytest tests/interop/foreign -m foreign
+	$(BIN)/python -m pytest tests/interop/foreign -m "foreign and not round" --durations=15
 
 lint: $(STAMP)  ## ruff, generated files, layers, circles of imports, types
 	$(BIN)/ruff check .

@@ -44,7 +44,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
         yield cluster
 
 
-@pytest.mark.parametrize("guarantee", ["at_least_once", EXACTLY_ONCE])
+@pytest.mark.parametrize("guarantee", [pytest.param("at_least_once", marks=pytest.mark.round), EXACTLY_ONCE])
 def test_streams_smoke_test(cluster: EmbeddedCluster, guarantee: str, tmp_path: pathlib.Path) -> None:
     address = cluster.bootstrap_servers
     for topic in SMOKE_TOPICS:

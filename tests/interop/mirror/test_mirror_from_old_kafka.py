@@ -34,7 +34,7 @@ pytestmark = pytest.mark.interop
 FOLDERS = ["r-0", "r-1", "r-2"]
 
 
-@pytest.fixture(params=[pytest.param("4.3.0", marks=pytest.mark.round), "3.9.1", "2.8.2"])
+@pytest.fixture(params=[pytest.param("4.3.0", marks=pytest.mark.round), pytest.param("3.9.1", marks=pytest.mark.round), "2.8.2"])
 def source(request: pytest.FixtureRequest, tmp_path) -> Iterator[PeerCluster]:
     with kafka_cluster(tmp_path / "source", request.param) as cluster:
         yield cluster

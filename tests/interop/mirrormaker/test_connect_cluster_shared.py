@@ -91,7 +91,7 @@ def refusal(worker: ConnectWorkerProcess, method: str, path: str, body: bytes | 
         return answer.code, json.loads(answer.read())["message"]
 
 
-@pytest.mark.parametrize("protocol", ["sessioned", "eager"])
+@pytest.mark.parametrize("protocol", ["sessioned", pytest.param("eager", marks=pytest.mark.round)])
 def test_a_connector_has_tasks_at_both_and_obeys_either(tmp_path: pathlib.Path, protocol: str) -> None:
     with EmbeddedCluster(config=BROKER) as source, EmbeddedCluster(config=BROKER) as target, ExitStack() as stack:
         a, b = source.bootstrap_servers, target.bootstrap_servers

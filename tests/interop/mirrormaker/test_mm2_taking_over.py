@@ -51,7 +51,7 @@ def lap(program: MirrorMakerProcess, a: str, b: str, first: int, count: int, *, 
     assert program.stop() in (0, 143), program.log[-4000:]
 
 
-@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.parametrize("is_killed", [pytest.param(False, marks=pytest.mark.round), True])
 def test_with_exactly_once_nothing_is_lost_and_nothing_comes_twice(tmp_path: pathlib.Path, is_killed: bool) -> None:
     with EmbeddedCluster(config=BROKER) as source, EmbeddedCluster(config=BROKER) as target:
         a, b = source.bootstrap_servers, target.bootstrap_servers
