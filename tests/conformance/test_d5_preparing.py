@@ -185,7 +185,7 @@ async def test_d5_many_partitions_ask_together(tmp_path: Path) -> None:
         await machine.reach("MIRRORING", number=number)
     kinds = [type(request).__name__ for _, _, _, request in machine.source.requests]
     assert kinds.count("DescribeMirrorsRequest") == kinds.count("ListMirrorsRequest") == 2
-    assert kinds.count("MetadataRequest") <= 5, "before and after, each broker for itself, and where the leaders are"
+    assert kinds.count("MetadataRequest") <= 6, "before and after, each broker for itself, whose configs, and where the leaders are"
     assert len(machine.state_records()) == 80
     log = machine.partition(MIRROR_STATE_TOPIC_NAME).leader_log
     assert sum(1 for _ in log.batch_headers(0)) <= 6
