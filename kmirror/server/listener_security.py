@@ -108,12 +108,12 @@ def _reconfigure(builder: ServerChannelBuilder, settings: ListenerSettings, prot
 
 def _tls_context(settings: ListenerSettings, protocol: str, runtime: Runtime) -> ReplacedStores:
     from kmirror.network.security.replaced_stores import ReplacedStores
-    from kmirror.network.security.ssl_factory import listener_context
+    from kmirror.network.security.ssl_factory import server_context
 
     client_auth = settings.get("ssl.client.auth") or "none"
     if protocol == "SASL_SSL" and settings.own("ssl.client.auth") is None:
         client_auth = "none"  # a listener with SASL asks for certificates only if its own settings say so
-    make = functools.partial(listener_context, client_auth=client_auth)
+    make = functools.partial(server_context, client_auth=client_auth)
     return ReplacedStores(settings.ssl(), runtime.files, runtime.clock, make, as_written=settings.as_written)
 
 

@@ -5,24 +5,23 @@ OpenSSL's own. Clients check the server's certificate, and also its host name un
 `ssl.endpoint.identification.algorithm` is empty. `ssl.client.auth` decides whether servers ask for
 a client certificate. Renegotiation is off.
 
-A listener sends the certificates of its key store, as Kafka does. OpenSSL completes a chain of one
-certificate from the trusted ones of the same context, so such a listener starts with a context that
-trusts nobody (`LeafContext`), and takes the one that knows the trusted certificates when its own
-are sent and the client's have not come. A client of ours cannot do the same, since it checks the
-server's certificate and sends its own in one step.
+A server sends the certificates of its key store, as Kafka does (`leaf_context`). To a client's
+certificate that comes alone OpenSSL adds those of the trust store that signed it.
 """
 
 from __future__ import annotations
 
 import re
 import ssl
-from typing import Final
+from typing import Final, TypeVar
 
 from kmirror.common.errors import ConfigError
 from kmirror.common.ports import FileSystem
 from kmirror.network.security.key_stores import SslProps, load_key_store, load_trust_store
+from kmirror.network.security.leaf_context import LeafContext
 from kmirror.runtime.memory_files import memory_file
 
+Context = TypeVar("Context", bound=ssl.SSLContext)
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 MIN_RSA_BITS: Final = 2048
@@ -31,42 +30,30 @@ _DEFAULT_PROTOCOLS = "TLSv1.2,TLSv1.3"
 
 
 def server_context(props: SslProps, files: FileSystem, *, client_auth: str) -> ssl.SSLContext:
-    """A server's context. ConfigError without a key store, or if a store cannot be read."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    _apply_common(context, props)
-    if not _load_key(context, props, files):
-        raise ConfigError("An SSL listener needs a key store: set ssl.keystore.location, or ssl.keystore.key with ssl.keystore.type=PEM")
+    """A server's context, a LeafContext if it asks for certificates of clients.
+
+    ConfigError without a key store, or if a store cannot be read.
+    """
     if client_auth.lower() not in _CLIENT_AUTH:
         raise ConfigError(
             f"Invalid value {client_auth} for configuration ssl.client.auth: String must be one of: required, requested, none"
         )
-    context.verify_mode = _CLIENT_AUTH[client_auth.lower()]
-    if context.verify_mode != ssl.CERT_NONE:
-        _load_trust(context, props, files)
-    return context
-
-
-class LeafContext(ssl.SSLContext):
-    """A server's context until its certificate is sent; `verifying` checks the client's."""
-
-    verifying: ssl.SSLContext
-
-
-def listener_context(props: SslProps, files: FileSystem, *, client_auth: str) -> ssl.SSLContext:
-    """A server's context for SslTransportLayer, which takes a LeafContext, too."""
-    verifying = server_context(props, files, client_auth=client_auth)
-    if verifying.verify_mode == ssl.CERT_NONE or not _is_leaf_alone(props, files):
+    verify_mode = _CLIENT_AUTH[client_auth.lower()]
+    verifying = _with_key(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), props, files)
+    verifying.verify_mode = verify_mode
+    if verify_mode == ssl.CERT_NONE:
         return verifying
-    context = LeafContext(ssl.PROTOCOL_TLS_SERVER)
-    _apply_common(context, props)
-    _load_key(context, props, files)
-    context.verify_mode, context.verifying = verifying.verify_mode, verifying
+    _load_trust(verifying, props, files)
+    context = _with_key(LeafContext(ssl.PROTOCOL_TLS_SERVER), props, files)
+    context.verify_mode, context.verifying = verify_mode, verifying
     return context
 
 
-def _is_leaf_alone(props: SslProps, files: FileSystem) -> bool:
-    material = load_key_store(props, files)
-    return material is not None and material.certificate_chain.count(b"BEGIN CERTIFICATE") == 1
+def _with_key(context: Context, props: SslProps, files: FileSystem) -> Context:
+    _apply_common(context, props)
+    if not _load_key(context, props, files):
+        raise ConfigError("An SSL listener needs a key store: set ssl.keystore.location, or ssl.keystore.key with ssl.keystore.type=PEM")
+    return context
 
 
 def client_context(props: SslProps, files: FileSystem) -> ssl.SSLContext:

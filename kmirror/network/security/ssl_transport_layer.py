@@ -24,13 +24,10 @@ from typing import cast
 
 from kmirror.common.ports import Buffer, FileSlice
 from kmirror.network.security.authentication_errors import SslHandshakeError
-from kmirror.network.security.ssl_factory import LeafContext
 from kmirror.runtime.api import WRITE_HIGH_WATER_BYTES, WRITE_LOW_WATER_BYTES, Connection, ConnectionProtocol, Runtime
 
 READ_SIZE_HINT = 1 << 16
 CHUNK_BYTES = 1 << 16
-HELLO_RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
-"""The random of a TLS 1.3 server that asks for another ClientHello (RFC 8446, 4.1.3)."""
 
 
 class SslTransportLayer:
@@ -58,7 +55,6 @@ class SslTransportLayer:
         self._scratch = scratch
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=server_side, server_hostname=server_hostname)
-        self._verifying = context.verifying if isinstance(context, LeafContext) else None
         self._lower: Connection | None = None
         self._established = False
         self._failed: SslHandshakeError | ssl.SSLError | EOFError | None = None
@@ -189,7 +185,7 @@ class SslTransportLayer:
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
-            self._flush_handshake()
+            self._flush()
             return False
         except (ssl.SSLError, ssl.CertificateError) as error:
             self._fail(SslHandshakeError(f"SSL handshake failed: {_reason(error)}"))
@@ -240,14 +236,6 @@ class SslTransportLayer:
     def _flush(self) -> None:
         if self._outgoing.pending:
             self._below.write([self._outgoing.read()])
-
-    def _flush_handshake(self) -> None:
-        """Sends a flight. With our own certificate in it, the client's is what comes next."""
-        if self._outgoing.pending:
-            flight = self._outgoing.read()
-            if self._verifying is not None and HELLO_RETRY not in flight:
-                self._tls.context, self._verifying = self._verifying, None
-            self._below.write([flight])
 
     def _pump(self) -> None:
         """Encrypts the queue, as far as the connection below takes bytes."""

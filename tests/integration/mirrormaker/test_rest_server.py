@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ from kmirror.mirrormaker.rest.rest_config import RestServerConfig
 from kmirror.mirrormaker.rest.rest_messages import RestRequest, RestResponse
 from kmirror.mirrormaker.rest.rest_router import Route
 from kmirror.mirrormaker.rest.rest_server import RestServer
+from kmirror.network.security import replaced_stores
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime, run
 
 Use = Callable[[RestServer, RestClient], Coroutine[Any, Any, None]]
@@ -130,17 +132,22 @@ def test_what_is_advertised() -> None:
     serving({"rest.advertised.host.name": "connect.example", "rest.advertised.port": "99"}, another)
 
 
-def test_workers_ask_each_other_over_tls(tmp_path: Path) -> None:
-    """The client shows its own certificate, and does not talk to a server that it does not trust."""
-    Security.ssl(users=["alice"]).prepare(tmp_path)
-    tls = {
+def over_tls(folder: Path, client_auth: str = "required") -> dict[str, str]:
+    """Makes stores in `folder`, each with a certificate alone; returns the properties that name them."""
+    Security.ssl(users=["alice"]).prepare(folder)
+    return {
         "listeners": "https://127.0.0.1:0",
         "listeners.https.ssl.keystore.type": "PEM",
-        "listeners.https.ssl.keystore.location": str(tmp_path / "broker.pem"),
+        "listeners.https.ssl.keystore.location": str(folder / "broker.pem"),
         "listeners.https.ssl.truststore.type": "PEM",
-        "listeners.https.ssl.truststore.location": str(tmp_path / "ca.pem"),
-        "listeners.https.ssl.client.auth": "required",
+        "listeners.https.ssl.truststore.location": str(folder / "ca.pem"),
+        "listeners.https.ssl.client.auth": client_auth,
     }
+
+
+def test_workers_ask_each_other_over_tls(tmp_path: Path) -> None:
+    """The client shows its own certificate, and does not talk to a server that it does not trust."""
+    tls = over_tls(tmp_path)
 
     async def use(server: RestServer, client: RestClient) -> None:
         assert server.advertised_url.startswith("https://127.0.0.1:")
@@ -154,6 +161,53 @@ def test_workers_ask_each_other_over_tls(tmp_path: Path) -> None:
         with pytest.raises(HerderError, match="IO Error trying to forward REST request: .*ertificate"):
             await stranger.exchange(url, "GET")
 
+    serving(tls, use)
+
+
+async def chain_sent(server: RestServer, folder: Path, protocol: ssl.TLSVersion) -> int:
+    """How many certificates the server sends, to a client that shows its own and is answered."""
+    context = ssl.create_default_context(cafile=str(folder / "ca.pem"))
+    context.load_cert_chain(folder / "alice.pem")
+    context.minimum_version = context.maximum_version = protocol
+    reader, writer = await asyncio.open_connection("localhost", server.port_of(server.config.listeners[0]), ssl=context)
+    writer.write(b"GET /told HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    assert (await reader.read()).startswith(b"HTTP/1.1 201 ")
+    tls = writer.get_extra_info("ssl_object")
+    writer.close()
+    return len((tls if hasattr(tls, "get_unverified_chain") else tls._sslobj).get_unverified_chain())
+
+
+@pytest.mark.parametrize("protocol", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("client_auth", ["none", "requested", "required"])
+def test_the_trusted_root_is_not_sent(tmp_path: Path, client_auth: str, protocol: ssl.TLSVersion, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenSSL would complete the chain from the trust store, as long as that is the server's own."""
+
+    async def use(server: RestServer, _: RestClient) -> None:
+        assert await chain_sent(server, tmp_path, protocol) == 1
+        store = tmp_path / "broker.pem"
+        store.write_bytes(store.read_bytes() + (tmp_path / "ca.pem").read_bytes())
+        assert await chain_sent(server, tmp_path, protocol) == 2  # whoever wants the root sent puts it there
+
+    monkeypatch.setattr(replaced_stores, "LOOK_EVERY_MS", 0)
+    serving(over_tls(tmp_path, client_auth), use)
+
+
+@pytest.mark.parametrize("client_auth", ["requested", "required"])
+def test_a_client_of_another_authority_is_not_answered(tmp_path: Path, client_auth: str) -> None:
+    """Whoever is told the certificate before anybody is trusted is checked all the same."""
+
+    async def use(server: RestServer, client: RestClient) -> None:
+        url = server.advertised_url.replace("127.0.0.1", "localhost") + "told"
+        stranger = RestClient(
+            RestServerConfig(tls | {"listeners.https.ssl.keystore.location": str(tmp_path / "other/alice.pem")}), client._files
+        )
+        assert (await client.exchange(url, "GET"))[0] == 201
+        with pytest.raises(HerderError, match="IO Error trying to forward REST request: "):
+            await stranger.exchange(url, "GET")
+
+    tls = over_tls(tmp_path, client_auth)
+    (tmp_path / "other").mkdir()
+    over_tls(tmp_path / "other")
     serving(tls, use)
 
 

@@ -20,6 +20,7 @@ from kmirror.common.errors import ConfigError
 from kmirror.embedded_security import Security
 from kmirror.network.security import ssl_factory
 from kmirror.network.security.key_stores import load_key_store, load_trust_store
+from kmirror.network.security.leaf_context import LeafContext
 from kmirror.network.security.ssl_factory import client_context, server_context
 from kmirror.runtime.os_files import OsFileSystem
 
@@ -89,7 +90,9 @@ def test_a_java_key_store_can_be_read(folder: Path, tmp_path: Path) -> None:
         "ssl.truststore.password": "trust-secret",
     }
     context = server_context(props, FILES, client_auth="required")
-    assert context.verify_mode is ssl.CERT_REQUIRED and context.cert_store_stats()["x509_ca"] == 1
+    assert isinstance(context, LeafContext) and context.cert_store_stats()["x509_ca"] == 0
+    assert context.verify_mode is context.verifying.verify_mode is ssl.CERT_REQUIRED
+    assert context.verifying.cert_store_stats()["x509_ca"] == 1
     for wrong, reason in (({"ssl.keystore.password": "x"}, "password was incorrect"), ({"ssl.key.password": "x"}, "Cannot recover key")):
         with pytest.raises(ConfigError, match=reason):
             server_context(props | wrong, FILES, client_auth="none")

@@ -4,6 +4,7 @@ pressure, closing, garbage.
 
 from __future__ import annotations
 
+import ssl
 from collections import deque
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,8 @@ import pytest
 from kmirror.embedded_security import Security
 from kmirror.network.security.authentication_errors import SslHandshakeError
 from kmirror.network.security.distinguished_name import subject_of
-from kmirror.network.security.ssl_factory import LeafContext, client_context, listener_context
+from kmirror.network.security.leaf_context import LeafContext
+from kmirror.network.security.ssl_factory import client_context, server_context
 from kmirror.network.security.ssl_transport_layer import READ_SIZE_HINT, SslTransportLayer
 from kmirror.runtime.os_files import OsFileSystem
 
@@ -148,7 +150,7 @@ class Pair:
         self.handshakes: list[SslHandshakeError | None] = []
         self.server_upper, self.client_upper = Upper(), Upper()
         files = OsFileSystem()
-        context = listener_context(stores(folder, "broker"), files, client_auth=client_auth)
+        context = server_context(stores(folder, "broker"), files, client_auth=client_auth)
         if curve is not None:
             context.set_ecdh_curve(curve)
         self.server_context = context
@@ -194,9 +196,9 @@ def test_a_client_certificate_names_the_client(folder: Path) -> None:
     assert certificate is not None and subject_of(certificate) == "CN=alice"
 
 
-def certificates_sent(pair: Pair) -> int:
-    """How many certificates the server sent."""
-    tls = pair.client._tls
+def certificates_sent(pair: Pair, *, by_client: bool = False) -> int:
+    """How many certificates the server sent, or the client."""
+    tls = (pair.server if by_client else pair.client)._tls
     return len((tls if hasattr(tls, "get_unverified_chain") else tls._sslobj).get_unverified_chain())
 
 
@@ -223,6 +225,24 @@ def test_the_root_is_not_sent_and_clients_are_checked_after_a_second_hello_too(f
     assert pair.handshakes == [None] and certificates_sent(pair) == 1
     certificate = pair.server.peer_certificate()
     assert certificate is not None and subject_of(certificate) == "CN=alice"
+
+
+@pytest.mark.parametrize("protocol", ["TLSv1.2", "TLSv1.3"])
+def test_a_client_adds_who_signed_a_certificate_that_comes_alone(folder: Path, tmp_path: Path, protocol: str) -> None:
+    """A limit that docs/MIRRORING.md tells. A chain of two is sent as the key store has it."""
+    Security.ssl(users=["mallory"]).prepare(tmp_path)
+    two = tmp_path / "two.pem"
+    two.write_bytes((folder / "alice.pem").read_bytes() + (tmp_path / "ca.pem").read_bytes())
+    for store in (folder / "alice.pem", two):
+        more = {"ssl.keystore.location": str(store), "ssl.enabled.protocols": protocol}
+        pair = Pair(folder, client_auth="required", owner="alice", **more)
+        pair.loop.run()
+        assert pair.handshakes == [None] and certificates_sent(pair, by_client=True) == 2
+        tls = pair.server._tls
+        chain = (tls if hasattr(tls, "get_unverified_chain") else tls._sslobj).get_unverified_chain()
+        last = chain[-1] if isinstance(chain[-1], bytes) else ssl.PEM_cert_to_DER_cert(chain[-1].public_bytes())
+        signer = folder if store != two else tmp_path
+        assert last == ssl.PEM_cert_to_DER_cert((signer / "ca.pem").read_text())
 
 
 @pytest.mark.parametrize("protocol", ["TLSv1.2", "TLSv1.3"])
