@@ -1,4 +1,5 @@
-"""`kafka-mirrors --from-mm2 mm2.properties [--output DIR]`: shows what `mm2_converter` found.
+"""`kafka-mirrors --from-mm2 mm2.properties [--output DIR]`: shows what `mm2_converter` found, and what
+its lists match at the sources (`mm2_matches`).
 
 It prints the result, or with --output writes it as files to run: `<mirror>.properties` (the
 mirror's config), `<mirror>.command.properties` if the target is secured (--command-config),
@@ -17,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from kmirror.cli.mm2_converter import ConvertedFlow, convert
+from kmirror.cli.mm2_matches import note_matches
 from kmirror.cli.properties import read_properties
 from kmirror.common.errors import KmirrorError
+from kmirror.runtime.asyncio_runtime import run
 from kmirror.storage.java_properties import escape
 
 SECRETS = ("sasl.jaas.config", "password", "passphrase", "secret", "ssl.keystore.key")
@@ -26,12 +29,13 @@ HIDDEN = "(hidden; --output writes it)"
 
 
 def run_from_mm2(options: argparse.Namespace) -> int:
-    """Convert the file and show the result; returns the exit code."""
+    """Convert the file, ask the sources, and show the result; returns the exit code."""
     properties = read_properties(options.from_mm2)
     try:
         flows = convert(properties)
     except KmirrorError as error:
         raise KmirrorError(f"{options.from_mm2}: {error}") from error
+    run(lambda runtime: note_matches(runtime, flows))
     written = [] if options.output is None else write_files(flows, options.output)
     print(json.dumps([_as_json(flow) for flow in flows], indent=2) if options.json else "\n\n".join(map(flow_text, flows)))
     if options.output is not None and not options.json:

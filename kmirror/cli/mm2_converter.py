@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -50,6 +51,15 @@ TOOL_PROVIDERS: Final = "file, dir or env, or by config.providers in the same fi
 RESOLVED_BY_BROKERS: Final = "the brokers of {} resolve it, by config.providers in their properties; the commands, as " + TOOL_PROVIDERS
 
 
+@dataclass(frozen=True, slots=True)
+class NameList:
+    """A list of names or expressions, and one that it is less; `pattern` stands for both."""
+
+    include: list[str]
+    exclude: list[str]
+    pattern: str
+
+
 @dataclass(slots=True)
 class ConvertedFlow:
     """One flow as a mirror. `not_converted` maps property to reason, in the order of the file."""
@@ -62,10 +72,16 @@ class ConvertedFlow:
     mirror_configs: dict[str, str]
     command_configs: dict[str, str]
     """Settings with which an operator's tool reaches the target; empty if it is not secured."""
-    topic_pattern: str
+    lists: dict[str, NameList]
+    """`topics`, and `groups` if the file has the list or the mirror copies offsets."""
     replication_factor: int | None = None
     notes: list[str] = field(default_factory=list)
     not_converted: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def topic_pattern(self) -> str:
+        """Which topics the mirror gets, for --topic."""
+        return self.lists["topics"].pattern
 
     @property
     def config_file(self) -> str:
@@ -102,7 +118,7 @@ def _convert_flow(source: str, target: str, flow: dict[str, str], settings: Mapp
         source, target, name, servers[source], servers[target],
         mirror_configs={"bootstrap.servers": servers[source]},
         command_configs=_security("target", target, flow, settings, ("producer.", "consumer.", "admin.")),
-        topic_pattern=_selection("topics", flow.get("topics", ".*"), flow.get("topics.exclude", DEFAULT_TOPICS_EXCLUDE)),
+        lists={"topics": _name_list("topics", flow, DEFAULT_TOPICS_EXCLUDE)},
     )  # fmt: skip
     used = {"topics", "topics.exclude"}
     _convert_replication_factor(converted, flow, used)
@@ -158,11 +174,12 @@ def _mirror_name(source: str, target: str) -> str:
     return name
 
 
-def _selection(what: str, include: str, exclude: str) -> str:
-    """Returns one regular expression that matches a list of them except another list.
+def _name_list(what: str, flow: Mapping[str, str], default_exclude: str) -> NameList:
+    """The pattern is one regular expression that matches a list of them except another list.
 
     List entries cannot contain commas. A blank list matches nothing.
     """
+    include, exclude = flow.get(what, ".*"), flow.get(f"{what}.exclude", default_exclude)
     wanted = "|".join(_scoped(words(include))) or NOTHING
     unwanted = "|".join(_scoped(words(exclude)))
     selection = f"(?!(?:{unwanted})$)(?:{wanted})" if unwanted else wanted
@@ -170,7 +187,7 @@ def _selection(what: str, include: str, exclude: str) -> str:
         re.compile(selection)
     except re.error as error:
         raise ConfigError(f"{what} = {include} without {what}.exclude = {exclude} is not a regular expression: {error.msg}") from error
-    return selection
+    return NameList(words(include), words(exclude), selection)
 
 
 def _scoped(words: Iterable[str]) -> Iterator[str]:
@@ -218,16 +235,19 @@ def _convert_security(converted: ConvertedFlow, flow: Mapping[str, str], setting
 
 def _convert_groups(converted: ConvertedFlow, flow: Mapping[str, str], used: set[str]) -> None:
     used |= {"groups", "groups.exclude", "sync.group.offsets.enabled", "emit.checkpoints.enabled"}
-    if (
+    is_off = (
         flow.get("emit.checkpoints.enabled", "true").lower() == "false"
         or flow.get("sync.group.offsets.enabled", "false").lower() == "false"
-    ):
+    )
+    if is_off:
+        with suppress(ConfigError):  # nobody needs the pattern
+            converted.lists |= {"groups": _name_list("groups", flow, DEFAULT_GROUPS_EXCLUDE)} if "groups" in flow else {}
         converted.mirror_configs["mirror.groups.include"] = NOTHING
         text = "no group's offsets are copied, as in this configuration (sync.group.offsets.enabled is false unless it is set)"
         converted.notes.append(f"{text}; without the line mirror.groups.include all groups' are, exactly")
         return
-    pattern = _selection("groups", flow.get("groups", ".*"), flow.get("groups.exclude", DEFAULT_GROUPS_EXCLUDE))
-    converted.mirror_configs["mirror.groups.include"] = pattern
+    converted.lists["groups"] = _name_list("groups", flow, DEFAULT_GROUPS_EXCLUDE)
+    converted.mirror_configs["mirror.groups.include"] = converted.lists["groups"].pattern
 
 
 def _convert_configs_and_acls(converted: ConvertedFlow, flow: Mapping[str, str], used: set[str]) -> None:

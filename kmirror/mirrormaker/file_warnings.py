@@ -22,6 +22,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from kmirror.common.errors import ConfigError
+from kmirror.common.java_patterns import compile_pattern
 from kmirror.mirrormaker.client_configs import CLIENT_CONFIG_NAMES
 from kmirror.mirrormaker.connector_config import CLIENT_KINDS
 from kmirror.mirrormaker.property_names import flow_prefix
@@ -34,6 +36,7 @@ OF_A_FLOW: Final = re.compile(
 )
 """What a flow's own property may be besides those of the connectors' definitions."""
 AT_THE_TOP: Final = re.compile(rf"(?:{'|'.join(CLIENT_KINDS)}|source|target)\..+")
+FLAGS: Final = re.compile(r"(?:\(\?[A-Za-z]*(?:-[A-Za-z]+)?\))+")
 BEHIND_FLOW: Final = re.compile(r"[^.]+->[^.]+\..+")
 
 
@@ -119,15 +122,19 @@ def _is_of_cluster(name: str, clusters: Sequence[str]) -> bool:
 
 
 def unmatched_entries(entries: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Returns the entries of a list of expressions that match none of the names. Those that are no expressions
-    for Python are taken to match.
+    """Returns the entries of a list of Java's expressions that match none of the names.
+
+    Flags at the beginning of an entry hold for the later ones, too, because the list is joined by
+    `|`. Those that are no expressions are taken to match.
     """
-    found = []
+    found, flags = [], ""
     for entry in entries:
         try:
-            pattern = re.compile(entry)
-        except re.error:
+            pattern = compile_pattern(flags + entry, config="")
+        except ConfigError:
             continue
         if not any(pattern.fullmatch(name) for name in names):
             found.append(entry)
+        given = FLAGS.match(entry)
+        flags += given[0] if given is not None else ""
     return found

@@ -72,7 +72,14 @@ def test_from_mm2_notes_what_stands_behind_no_clusters_alias() -> None:
 
 
 def test_entries_that_match_nothing_are_found() -> None:
-    assert unmatched_entries(["t", "orders.*", "gone", r"\p{Alpha}"], ["t", "orders-1"]) == ["gone"]
+    assert unmatched_entries(["t", "orders.*", "gone", r"\p{Alpha}", "("], ["t", "orders-1"]) == ["gone"]
+
+
+def test_entries_are_javas_and_flags_hold_for_the_later_ones() -> None:
+    """They were read as Python's, one by one: `pay` was said to match nothing, and `[\\p{Digit}]` was not looked at."""
+    names = ["ORDERS-1", "PAY"]
+    assert unmatched_entries(["gone", "(?i)orders.*", "pay", r"[\p{Digit}]"], names) == ["gone", r"[\p{Digit}]"]
+    assert unmatched_entries(["pay", "(?i)orders.*"], names) == ["pay"]
 
 
 def test_a_file_that_differs_from_the_groups_is_named_without_values() -> None:
