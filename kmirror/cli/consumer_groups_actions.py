@@ -17,7 +17,7 @@ from kmirror.cli.java_names import java_exception
 from kmirror.cli.tool_client import with_admin
 from kmirror.cli.tool_options import UsageError, print_json
 from kmirror.common.errors import ApiException, Errors
-from kmirror.common.java_order import hash_map_order
+from kmirror.common.java_hash_map import hash_map_order
 from kmirror.common.topic_partition import TopicPartition
 
 STATES = ("Empty", "Stable", "PreparingRebalance", "Assigning", "Reconciling", "CompletingRebalance", "Dead")

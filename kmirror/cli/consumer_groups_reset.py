@@ -22,7 +22,7 @@ from kmirror.cli.java_names import java_exception
 from kmirror.cli.java_texts import before_ms, java_split, parse_datetime_ms, parse_duration_ms
 from kmirror.cli.tool_options import UsageError, print_json
 from kmirror.common.errors import ApiException, Errors, KmirrorError
-from kmirror.common.java_order import hash_map_order, topic_partition_order
+from kmirror.common.java_hash_map import hash_map_order, topic_partition_order
 from kmirror.common.topic_partition import TopicPartition
 
 Offsets = dict[TopicPartition, int]

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from kmirror.cli.java_names import java_exception
 from kmirror.common.errors import ApiException, KmirrorError
-from kmirror.common.java_order import hash_map_order
+from kmirror.common.java_hash_map import hash_map_order
 
 T = TypeVar("T")
 

@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     from kmirror.cli.java_names import java_exception
     from kmirror.cli.tool_client import with_admin
     from kmirror.common.errors import Errors
-    from kmirror.common.java_order import topic_partition_order
+    from kmirror.common.java_hash_map import topic_partition_order
 
     kind = ElectionType[options.election_type.upper()]
     wanted: list[TopicPartition] | None = None

@@ -74,7 +74,7 @@ def _listed(brokers: list[int]) -> str:
 def _as_json(described: dict[int, list[Any]], topics: set[str]) -> str:
     """Returns JSON with the keys in the order of Kafka's tool."""
     from kmirror.cli.java_names import java_exception_name
-    from kmirror.common.java_order import topic_partition_order
+    from kmirror.common.java_hash_map import topic_partition_order
 
     brokers = []
     for broker, log_dirs in described.items():

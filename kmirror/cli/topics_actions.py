@@ -13,7 +13,7 @@ from kmirror.cli.java_texts import java_int, java_split
 from kmirror.cli.tool_client import with_admin
 from kmirror.cli.tool_options import print_json
 from kmirror.common.errors import ApiException, Errors, KmirrorError
-from kmirror.common.java_order import hash_map_order
+from kmirror.common.java_hash_map import hash_map_order
 from kmirror.common.topic_partition import INTERNAL_TOPICS, TopicPartition
 from kmirror.common.uuid import Uuid
 

@@ -31,7 +31,7 @@ from functools import lru_cache
 from typing import Any, Final, Protocol
 
 from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord
-from kmirror.common.java_order import hash_map_order
+from kmirror.common.java_hash_map import hash_map_order
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.mirrormaker.internal_topics import APPEARS_MS, InternalTopicReader

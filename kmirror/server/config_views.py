@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from kmirror.common.config import ConfigDef, ConfigKey, UpdateMode, to_text
 from kmirror.common.errors import ApiException, ConfigError, Errors
+from kmirror.common.java_hash_map import hash_map_order
 from kmirror.metadata.image import RESOURCE_CLIENT_METRICS, RESOURCE_GROUP, ConfigResource, MetadataImage
 from kmirror.metadata.mirror_names import validate_topic_name
 from kmirror.metadata.resource_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, MIRROR_CONFIGS
@@ -27,7 +28,6 @@ from kmirror.metadata.topic_configs import TOPIC_CONFIG_SYNONYMS, TOPIC_CONFIGS,
 from kmirror.server.broker_configs import broker_configs, dynamic_only_configs
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.runtime_logger_manager import logger_levels
-from kmirror.storage.java_hash_map import java_hash_map_order, java_string_key_hash
 
 
 class ConfigSource(IntEnum):
@@ -93,8 +93,8 @@ class ConfigViews:
         """Returns every config of this broker that is not internal, and others that were set."""
         values = [key.name for key in broker_configs() if self._is_shown(key)]
         shown = frozenset(values)
-        names = [name for name in hash_map_order(self._originals) if name not in shown]
-        names += hash_map_order(values)
+        names = [name for name in _hash_map_order(self._originals) if name not in shown]
+        names += _hash_map_order(values)
         return [self._broker_entry(name, self._broker_value(name)) for name in names]
 
     def _is_shown(self, key: ConfigKey) -> bool:
@@ -107,7 +107,7 @@ class ConfigViews:
     def broker_defaults(self) -> list[DescribedConfig]:
         """Returns the cluster-wide dynamic configs."""
         entries = []
-        for name in hash_map_order(self._dynamic_default):
+        for name in _hash_map_order(self._dynamic_default):
             entry = self._broker_entry(name, self._dynamic_default[name])
             own = tuple(synonym for synonym in entry.synonyms if synonym.source == ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
             entries.append(entry._replace(synonyms=own, source=_source(own)))
@@ -162,7 +162,7 @@ class ConfigViews:
             raise ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION, "")
         overrides = self._image.configs.topic(name)
         inherited = inherited_topic_configs({**self._config.props, **self._dynamic_default, **self._dynamic})
-        names = hash_map_order(key.name for key in TOPIC_CONFIGS if self._is_shown(key))
+        names = _hash_map_order(key.name for key in TOPIC_CONFIGS if self._is_shown(key))
         return [self._topic_entry(TOPIC_CONFIGS[name], overrides, inherited) for name in names]
 
     def _topic_entry(self, key: ConfigKey, overrides: Mapping[str, str], inherited: Mapping[str, str]) -> DescribedConfig:
@@ -184,7 +184,7 @@ class ConfigViews:
         The broker config `group.X` gives the default of X.
         """
         overrides = self._image.configs.props(ConfigResource(RESOURCE_GROUP, name))
-        names = hash_map_order(key.name for key in GROUP_CONFIGS if not key.internal)
+        names = _hash_map_order(key.name for key in GROUP_CONFIGS if not key.internal)
         return [self._group_entry(GROUP_CONFIGS[name], overrides) for name in names]
 
     def _group_entry(self, key: ConfigKey, overrides: Mapping[str, str]) -> DescribedConfig:
@@ -203,7 +203,7 @@ class ConfigViews:
     def client_metrics(self, name: str) -> list[DescribedConfig]:
         """Returns every config of a subscription, which need not exist."""
         overrides = self._image.configs.props(ConfigResource(RESOURCE_CLIENT_METRICS, name))
-        keys = [CLIENT_METRICS_CONFIGS[key] for key in hash_map_order(CLIENT_METRICS_CONFIGS.names())]
+        keys = [CLIENT_METRICS_CONFIGS[key] for key in _hash_map_order(CLIENT_METRICS_CONFIGS.names())]
         return [_plain_entry(key, overrides, ConfigSource.CLIENT_METRICS_CONFIG) for key in keys]
 
     def mirror(self, name: str) -> list[DescribedConfig]:
@@ -222,7 +222,7 @@ class ConfigViews:
     def loggers(self) -> list[DescribedConfig]:
         """Returns the loggers of this process and their levels."""
         source, levels = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG, logger_levels()
-        return [DescribedConfig(name, levels[name], source, documentation="") for name in hash_map_order(levels)]
+        return [DescribedConfig(name, levels[name], source, documentation="") for name in _hash_map_order(levels)]
 
 
 def _overridden(props: Mapping[str, str], *overrides: Mapping[str, str]) -> dict[str, str]:
@@ -239,14 +239,14 @@ def _overridden(props: Mapping[str, str], *overrides: Mapping[str, str]) -> dict
     return result
 
 
-def hash_map_order(names: Iterable[str]) -> tuple[str, ...]:
-    """Returns names in the order of Java's HashMap, into which they were put in the given order."""
+def _hash_map_order(names: Iterable[str]) -> tuple[str, ...]:
+    """As `hash_map_order`; the same names are asked for again and again."""
     return _remembered_order(tuple(names))
 
 
 @lru_cache(maxsize=32)
 def _remembered_order(names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(java_hash_map_order(names, java_string_key_hash))
+    return tuple(hash_map_order(names))
 
 
 def _source(synonyms: tuple[Synonym, ...]) -> int:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from kmirror.common.errors import CorruptFileError
-from kmirror.storage.java_hash_map import java_hash_map_order, java_string_key_hash
+from kmirror.common.java_hash_map import hash_map_order
 
 _ESCAPED: Final = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
 _UNIT: Final = re.compile(r"[0-9A-Fa-f]{4}")
@@ -25,7 +25,7 @@ def encode_properties(properties: dict[str, str], *, time_ms: int) -> bytes:
     weekday = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[date.weekday()]
     month = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")[date.month - 1]
     lines = ["#", f"#{weekday} {month} {date.day:02} {date.hour:02}:{date.minute:02}:{date.second:02} UTC {date.year}"]
-    for key in java_hash_map_order(properties, java_string_key_hash):
+    for key in hash_map_order(properties):
         lines.append(f"{escape(key).replace(' ', chr(92) + ' ')}={escape(properties[key])}")
     return "".join(f"{line}\n" for line in lines).encode("ascii")
 

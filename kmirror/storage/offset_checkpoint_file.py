@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from kmirror.common.java_hash_map import java_hash_map_order, java_topic_partition_hash, table_size_for_copy
 from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.storage.checkpoint_file import CheckpointFile, parse_decimal
-from kmirror.storage.java_hash_map import java_hash_map_order, java_topic_partition_hash, table_size_for_copy
 
 RECOVERY_POINT_CHECKPOINT_FILE_NAME: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET_CHECKPOINT_FILE_NAME: Final = "log-start-offset-checkpoint"

@@ -30,10 +30,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from kmirror.common.errors import CorruptFileError
+from kmirror.common.java_hash_map import DEFAULT_TABLE_SIZE, java_hash_map_order, java_long_hash
 from kmirror.common.ports import Clock, FileSystem
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.append_origin import AppendOrigin
-from kmirror.storage.java_hash_map import DEFAULT_TABLE_SIZE, java_hash_map_order, java_long_hash
 from kmirror.storage.log_file_names import (
     DELETED_FILE_SUFFIX,
     PRODUCER_SNAPSHOT_FILE_SUFFIX,

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, Protocol
 
+from kmirror.common.java_hash_map import hash_map_order
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.storage.java_hash_map import java_hash_map_order, java_string_key_hash
 
 DEFAULT_GENERATION: Final = -1
 
@@ -69,7 +69,7 @@ class ConsumerPartitionAssignor(Protocol):
 
 def members_in_java_order(member_ids: Iterable[str]) -> list[str]:
     """The members in the order in which Java's `HashMap` iterates over them."""
-    return java_hash_map_order(sorted(member_ids), java_string_key_hash)
+    return hash_map_order(sorted(member_ids))
 
 
 def members_in_rank_order(subscriptions: Mapping[str, Subscription]) -> list[str]:

@@ -22,8 +22,8 @@ from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 
 from kmirror.clients.consumer.partition_assignor import Assignments, Subscription
+from kmirror.common.java_hash_map import topic_partition_order
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.storage.java_hash_map import java_hash_map_order, java_topic_partition_hash
 
 
 class GeneralAssignment:
@@ -192,7 +192,7 @@ class _Movements:
         """The partition to move instead: one of the same topic that has moved the opposite way."""
         source = self._pair_of[partition][0] if partition in self._pair_of else old_owner
         opposite = self._by_topic.get(partition.topic, {}).get((new_owner, source))
-        return java_hash_map_order(opposite, java_topic_partition_hash)[0] if opposite else partition
+        return topic_partition_order(opposite)[0] if opposite else partition
 
 
 def _score(assignments: Assignments) -> int:

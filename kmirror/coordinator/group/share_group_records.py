@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kmirror.common.java_hash_map import java_hash_map_order, java_uuid_hash
 from kmirror.common.uuid import Uuid
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord
 from kmirror.coordinator.group.share_group import ShareGroup, StatePartitions, TopicPartitions
-from kmirror.storage.java_hash_map import java_hash_map_order, java_uuid_hash
 from kmirror.wire.messages.share_group_current_member_assignment_key import ShareGroupCurrentMemberAssignmentKey
 from kmirror.wire.messages.share_group_member_metadata_key import ShareGroupMemberMetadataKey
 from kmirror.wire.messages.share_group_metadata_key import ShareGroupMetadataKey

@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.java_hash_map import java_hash_map_order, java_uuid_hash
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.topic_partition import SHARE_GROUP_STATE_TOPIC_NAME, TopicPartition, partition_for
 from kmirror.common.uuid import Uuid
@@ -37,7 +38,6 @@ from kmirror.metadata.features import SHARE_VERSION
 from kmirror.metadata.image import MetadataImage
 from kmirror.runtime.api import Runtime, TaskScope, run_together
 from kmirror.runtime.supervision import Supervised
-from kmirror.storage.java_hash_map import java_hash_map_order, java_uuid_hash
 from kmirror.wire.messages import (
     delete_share_group_state,
     initialize_share_group_state,

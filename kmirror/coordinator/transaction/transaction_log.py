@@ -15,11 +15,11 @@ from __future__ import annotations
 from typing import Final
 
 from kmirror.common.errors import KmirrorError
+from kmirror.common.java_hash_map import hash_map_order, topic_partition_order
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord
 from kmirror.coordinator.transaction.transaction_metadata import TransactionMetadata
 from kmirror.coordinator.transaction.transaction_state import TransactionState
-from kmirror.storage.java_hash_map import java_hash_map_order, java_string_key_hash, java_topic_partition_hash
 from kmirror.wire.messages.transaction_log_key import TransactionLogKey
 from kmirror.wire.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
 from kmirror.wire.primitives import Writer
@@ -71,9 +71,9 @@ def transaction_tombstone(transactional_id: str) -> CoordinatorRecord:
 
 def _grouped(partitions: tuple[TopicPartition, ...]) -> list[PartitionsSchema]:
     by_topic: dict[str, list[int]] = {}
-    for topic_partition in java_hash_map_order(partitions, java_topic_partition_hash):
+    for topic_partition in topic_partition_order(partitions):
         by_topic.setdefault(topic_partition.topic, []).append(topic_partition.partition)
-    return [PartitionsSchema(topic=topic, partition_ids=by_topic[topic]) for topic in java_hash_map_order(by_topic, java_string_key_hash)]
+    return [PartitionsSchema(topic=topic, partition_ids=by_topic[topic]) for topic in hash_map_order(by_topic)]
 
 
 def read_transaction_record(record: CoordinatorRecord) -> tuple[str, TransactionMetadata | None] | None:

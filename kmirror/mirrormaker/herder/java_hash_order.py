@@ -1,4 +1,4 @@
-"""The order in which Connect walks over a `HashMap` or `HashSet` of strings (`storage.java_hash_map`).
+"""The order in which Connect walks over a `HashMap` or `HashSet` of strings (`common.java_hash_map`).
 
 Connect's assignor walks over such maps of members where nothing else puts them in an order: which worker
 keeps one more task than others, and which of several new workers gets what a lost one had. A leader of
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kmirror.storage.java_hash_map import DEFAULT_TABLE_SIZE, java_hash_map_order, java_string_key_hash, table_size_for_copy
+from kmirror.common.java_hash_map import DEFAULT_TABLE_SIZE, java_hash_map_order, java_string_key_hash, table_size_for_copy
 
 
 def in_hash_order(strings: Iterable[str], *, copied: bool = False) -> list[str]:

@@ -38,23 +38,10 @@ from kmirror.cli.tool_options import CommandError
 from kmirror.cli.topics_actions import TopicReport, matching, parse_configs, parse_replica_assignment
 from kmirror.common.acl import AclOperation
 from kmirror.common.errors import ApiException, Errors, KmirrorError
-from kmirror.common.java_order import hash_map_order, topic_partition_order
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 
 TOPIC_ID = Uuid(bytes(range(16)))
-
-
-def test_names_come_in_the_order_of_javas_hash_map() -> None:
-    """As Apache's tools printed them."""
-    assert hash_map_order(["classic", "empty", "other-group-with-a-long-name", "static"]) == [
-        "other-group-with-a-long-name",
-        "classic",
-        "static",
-        "empty",
-    ]
-    names = [TopicPartition("t", partition) for partition in range(3)]
-    assert topic_partition_order(names) == names[::-1]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from support.mirrormaker.connect_group_histories import GroupHistory
 
 from kmirror.common.errors import ConfigError
+from kmirror.common.java_hash_map import java_string_key_hash
 from kmirror.mirrormaker.herder.assigned_work import AssignedWork
 from kmirror.mirrormaker.herder.cluster_config_state import ClusterConfigState, connector_record, task_records
 from kmirror.mirrormaker.herder.connect_protocol import (
@@ -34,7 +35,6 @@ from kmirror.mirrormaker.herder.incremental_cooperative_assignor import Rebalanc
 from kmirror.mirrormaker.herder.java_hash_order import in_hash_order
 from kmirror.mirrormaker.herder.leader_assignor import GroupRound, LeaderAssignor, held_after
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
-from kmirror.storage.java_hash_map import java_string_key_hash
 from kmirror.wire.primitives import ProtocolReadError
 
 MINUTE_MS = 60_000

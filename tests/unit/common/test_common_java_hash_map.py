@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from kmirror.common.topic_partition import TopicPartition
-from kmirror.storage.java_hash_map import (
+from kmirror.common.java_hash_map import (
     grown_table_size,
+    hash_map_order,
     java_hash_map_order,
     java_long_hash,
     java_topic_partition_hash,
     table_size_for,
     table_size_for_copy,
+    topic_partition_order,
 )
+from kmirror.common.topic_partition import TopicPartition
 
 
 def test_long_hash() -> None:
@@ -53,3 +55,21 @@ def test_a_crowded_bucket_doubles_a_small_table() -> None:
 def test_a_table_does_not_shrink() -> None:
     assert java_hash_map_order([20, 4], java_long_hash) == [20, 4]
     assert java_hash_map_order([20, 4], java_long_hash, table_size=32) == [4, 20]
+
+
+def test_names_come_in_the_order_of_javas_hash_map() -> None:
+    """As Apache's tools printed them."""
+    assert hash_map_order(["classic", "empty", "other-group-with-a-long-name", "static"]) == [
+        "other-group-with-a-long-name",
+        "classic",
+        "static",
+        "empty",
+    ]
+    names = [TopicPartition("t", partition) for partition in range(3)]
+    assert topic_partition_order(names) == names[::-1]
+
+
+def test_a_name_that_comes_twice_is_one_key() -> None:
+    assert hash_map_order(["b", "a", "b"]) == ["a", "b"]
+    twice = [TopicPartition("t", 1), TopicPartition("t", 0), TopicPartition("t", 1)]
+    assert topic_partition_order(twice) == topic_partition_order(twice[:2])

@@ -1,5 +1,6 @@
 """The order in which Java's `HashMap` iterates over its keys. It decides the byte order in a few
-Kafka files.
+Kafka files and in the keys of Connect's source offsets, and the order in which Kafka's tools print
+some lists.
 
 A `HashMap` has a power-of-two table. A key lies in bucket `(h ^ h >>> 16) & (table size - 1)`.
 Iteration goes from bucket to bucket, and inside a bucket in the order of insertion. The table
@@ -91,3 +92,13 @@ def java_hash_map_order(keys: Iterable[Key], hash_of: Callable[[Key], int], *, t
     mask = grown_table_size((key_hash for key_hash, _ in keyed), table_size) - 1
     keyed.sort(key=lambda item: (item[0] ^ item[0] >> 16) & mask)
     return [key for _, key in keyed]
+
+
+def hash_map_order(names: Iterable[str]) -> list[str]:
+    """Returns strings in the order of a HashMap that grew to hold them as keys; each one once."""
+    return java_hash_map_order(dict.fromkeys(names), java_string_key_hash)
+
+
+def topic_partition_order(names: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Returns partitions in the order of a HashMap that grew to hold them as keys; each one once."""
+    return java_hash_map_order(dict.fromkeys(names), java_topic_partition_hash)
