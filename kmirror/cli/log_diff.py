@@ -1,8 +1,9 @@
 """`kafka-log-diff A B`: are two logs, data dirs or clusters equal, and if not, where and how?
 
-Exit code 0: equal (what `--ignore` and `--allow-lag` tolerate does not count). 1: different. 2: an
-input cannot be read or is corrupt, or the arguments are wrong; one line on stderr, or in the
-partition's verdict, says which file and byte. `verify` does the comparison. This file reads
+Exit code 0: equal (what `--ignore` and `--allow-lag` tolerate does not count). 1: different, or not
+all was compared that should be: a log is missing on a side (`set-incomplete`). 2: an input cannot be
+read or is corrupt, or the arguments are wrong; one line on stderr, or in the partition's verdict,
+says which file and byte. `verify` does the comparison. This file reads
 arguments and chooses the engine, `log_diff_inputs` opens A and B, and `log_diff_text` and
 `log_diff_html` show the report.
 """
@@ -41,9 +42,16 @@ kinds of difference:
   mirror-rule             with --mirror: B's log is not as KIP-1279 wants it
   front-missing           with --mirror: A has records before B's log start; a failback would delete them in A, too
   group-beyond-end        a group of A or B has committed an offset behind the end of A's or B's log (folders with __consumer_offsets)
+  set-incomplete          not all was compared that should be: by the metadata log, the checkpoints or the brokers, a log of A or B is missing,
+                          empty, there twice, of another topic, in a folder that is no partition's, or unknown to its own cluster only;
+                          with --mirror: B mirrors it, and no log of it was given
   beyond-high-watermark   a tail at or above the high watermark of the log that holds it (replication-offset-checkpoint)
 
-exit codes: 0 equal, 1 different, 2 error"""
+exit codes:
+  0  equal, and nothing is known to be missing on a side; what --ignore and --allow-lag tolerate does not count, and neither do warnings
+     (logs that are nobody's, or that nobody asked for) and what is "not looked at"
+  1  different, or not all was compared that should be (set-incomplete)
+  2  an input cannot be read or is corrupt, or the arguments are wrong"""
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -60,6 +60,7 @@ _COLOURS: Final = {
     DifferenceKind.MIRROR_RULE: "#2c6f49",
     DifferenceKind.FRONT_MISSING: "#9c5a1c",
     DifferenceKind.GROUP_BEYOND_END: "#a0522d",
+    DifferenceKind.SET_INCOMPLETE: "#6b4f9a",
     DifferenceKind.BEYOND_HIGH_WATERMARK: "#486683",
 }
 _LOSSES: Final = (
@@ -78,6 +79,7 @@ _VERDICTS: Final = {
     Status.DIFFERENT: "The logs are different.",
     Status.ERROR: "The comparison is not complete: a log could not be read.",
 }
+_ONLY_THE_SETS: Final = "What was compared is equal, but not all that should be compared was."
 
 
 def report_html(report: LogDiffReport, made: Provenance | None = None) -> str:
@@ -86,7 +88,7 @@ def report_html(report: LogDiffReport, made: Provenance | None = None) -> str:
     wrong = [verdict for verdict in ordered if verdict.status is not Status.EQUAL]
     parts = [
         "<h1>Log comparison</h1>",
-        verdict_box(report.status.value, _VERDICTS[report.status], f"{summary_line(report)}; {_compared_text(report)}"),
+        verdict_box(report.status.value, _verdict_text(report), f"{summary_line(report)}; {_compared_text(report)}"),
         f"<p>A <code>{escaped(report.left)}</code><br>B <code>{escaped(report.right)}</code></p>",
         *(f"<p><small>{escaped(line)}</small></p>" for line in set_lines(report.sets)),
         f'<div class="cards">{_verdicts_figure(ordered)}{_kinds_figure(report.difference_counts)}</div>',
@@ -100,6 +102,11 @@ def report_html(report: LogDiffReport, made: Provenance | None = None) -> str:
         provenance(made, _compared_text(report)) if made is not None else "",
     ]
     return html_page(f"kafka-log-diff: {report.status.value}", *parts)
+
+
+def _verdict_text(report: LogDiffReport) -> str:
+    is_only_sets = report.status is Status.DIFFERENT and set(report.difference_counts) == {DifferenceKind.SET_INCOMPLETE.value}
+    return _ONLY_THE_SETS if is_only_sets else _VERDICTS[report.status]
 
 
 def _compared_text(report: LogDiffReport) -> str:

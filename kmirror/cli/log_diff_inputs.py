@@ -44,6 +44,10 @@ class LogInput(Protocol):
         """Returns (what is wrong with the set of logs, what of it is not known)."""
         ...
 
+    def is_chosen(self, name: TopicPartition, log: str) -> bool:
+        """Whether `log`, as a finding of the inventory has it, is compared with the other side."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -89,6 +93,9 @@ class FolderInput:
 
     def inventory(self) -> tuple[list[Finding], list[str]]:
         return folder_inventory(self.files, list_input(self.files, self.path))
+
+    def is_chosen(self, name: TopicPartition, log: str) -> bool:
+        return name in self.logs and self.logs[name].name == log
 
     def close(self) -> None:
         """Does nothing: nothing is held open."""

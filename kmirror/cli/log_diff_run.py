@@ -15,7 +15,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
@@ -26,7 +26,7 @@ from kmirror.cli.engines import chosen_engine
 from kmirror.cli.large_inputs import COMPARE_FEWER, POOL_THRESHOLD_BYTES, process_pool, progress_when_large, result_of
 from kmirror.cli.log_diff_again import until_settled
 from kmirror.cli.log_diff_inputs import FolderInput, LogInput, is_hadoop, is_remote, open_input
-from kmirror.cli.log_diff_sets import sets_of
+from kmirror.cli.log_diff_sets import Asked, Wants, sets_of, unlogged_mirrors
 from kmirror.cli.log_diff_text import report_text
 from kmirror.cli.partition_numbers import parse_partition_numbers
 from kmirror.common.errors import KmirrorError
@@ -37,7 +37,7 @@ from kmirror.verify.data_dir_logs import choose_partitions, one_sided_verdict
 from kmirror.verify.diff_tables import PrintedLog
 from kmirror.verify.log_diff import DiffSettings, Progress, diff_logs, no_progress
 from kmirror.verify.mirror_rules import MirroredPartition, diff_mirrored, mirrored_partitions
-from kmirror.verify.verdict import DifferenceKind, LogDiffReport, PartitionVerdict, make_report, to_json
+from kmirror.verify.verdict import DifferenceKind, LogDiffReport, PartitionVerdict, make_report, to_json, with_sets
 
 MAX_UNSEEN = 5
 
@@ -139,7 +139,7 @@ def _compare(options: argparse.Namespace, settings: DiffSettings, left: LogInput
     mirrored: Mapping[TopicPartition, MirroredPartition] = {}
     if options.mirror:
         mirrored = _mirrored(left, right)
-        _tell_unseen(options, mirrored, pairs)
+        _tell_unseen(unlogged_mirrors(right, _asked(options, settings, mirrored)))
         pairs = [pair for pair in pairs if pair.name in mirrored and pair.right is not None]
         if not pairs:
             raise KmirrorError(f"nothing to compare: {right.name} mirrors no partition that was asked for")
@@ -158,7 +158,7 @@ def _compare(options: argparse.Namespace, settings: DiffSettings, left: LogInput
         verdicts += group.named(until_settled(group.pairs, of_group, group.compare))
     report = make_report(left.name, right.name, engine, _with_groups(verdicts, left, right, settings))
     compared = [one.topic_partition for one, _ in both]
-    report = msgspec.structs.replace(report, sets=sets_of(left, right, compared, _wants(options)))
+    report = with_sets(report, sets_of(left, right, compared, _asked(options, settings, mirrored)))
     if options.output is not None:
         from kmirror.cli.log_diff_output import write_tables
 
@@ -185,11 +185,8 @@ def _with_groups(verdicts: list[PartitionVerdict], left: LogInput, right: LogInp
     return with_groups(verdicts, sides, settings.ignored, settings.max_differences) if sides else verdicts
 
 
-def _tell_unseen(options: argparse.Namespace, mirrored: Iterable[TopicPartition], pairs: Iterable[Pair]) -> None:
+def _tell_unseen(unseen: Sequence[TopicPartition]) -> None:
     """Names on stderr what B mirrors, but has no log of here: another broker has it, or none."""
-    found = {pair.name for pair in pairs if pair.right is not None}
-    wanted = {name for name in mirrored if options.topics is None or re.fullmatch(options.topics, name.topic)}
-    unseen = sorted(wanted - found) if options.partitions is None else []
     if unseen:
         more = f" and {len(unseen) - MAX_UNSEEN} more" if len(unseen) > MAX_UNSEEN else ""
         names = ", ".join(map(str, unseen[:MAX_UNSEEN]))
@@ -266,7 +263,17 @@ def _pairs(options: argparse.Namespace, left: LogInput, right: LogInput) -> list
     return [Pair(name, left.log(name) if name in ours else None, right.log(name) if name in theirs else None) for name in names]
 
 
-def _wants(options: argparse.Namespace) -> Callable[[TopicPartition], bool]:
+def _asked(options: argparse.Namespace, settings: DiffSettings, mirrored: Iterable[TopicPartition]) -> Asked:
+    return Asked(
+        _wants(options),
+        is_all=options.topics is None and options.partitions is None,
+        with_replicas=not options.no_replicas,
+        ignored=settings.ignored,
+        mirrored=frozenset(mirrored) if options.mirror else None,
+    )
+
+
+def _wants(options: argparse.Namespace) -> Wants:
     numbers = parse_partition_numbers(options.partitions)
 
     def wants(name: TopicPartition) -> bool:

@@ -21,17 +21,19 @@ def report_text(report: LogDiffReport, is_terminal: bool = False, /) -> str:
 
 
 def summary_line(report: LogDiffReport) -> str:
-    """`6 partitions: 5 equal, 1 different (bytes differ: 1)`"""
+    """`6 partitions: 5 equal, 1 different (bytes differ: 1)`; `6 partitions: 6 equal, but not all that
+    should be compared was (set incomplete: 2)`"""
     numbers = [(status, sum(verdict.status is status for verdict in report.partitions)) for status in Status]
     parts = ", ".join(f"{count} {status.value}" for status, count in numbers if count)
     counts = f" ({counts_text(report.difference_counts)})" if report.difference_counts else ""
     ignored: dict[str, int] = {}
-    for verdict in report.partitions:
-        for kind, count in verdict.ignored_counts.items():
+    for counted in (*(one.ignored_counts for one in report.partitions), *(one.ignored_counts for one in report.sets)):
+        for kind, count in counted.items():
             ignored[kind] = ignored.get(kind, 0) + count
     rest = f"; not counted: {counts_text(ignored)}" if ignored else ""
     total = len(report.partitions)
-    return f"{total} partition{'s' if total != 1 else ''}: {parts}{counts}{rest}"
+    gap = ", but not all that should be compared was" if DifferenceKind.SET_INCOMPLETE in report.difference_counts else ""
+    return f"{total} partition{'s' if total != 1 else ''}: {parts}{gap}{counts}{rest}"
 
 
 def counts_text(counts: dict[str, int]) -> str:

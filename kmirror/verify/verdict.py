@@ -36,6 +36,11 @@ and if the groups of a side are known (`group_rules`):
 
     GROUP_BEYOND_END       a group of that side has committed an offset past the end of that side's
                            log
+
+and of the sets of logs, which are no partition's (`SetFacts`):
+
+    SET_INCOMPLETE         a log that has to be there is not, or what was compared in its place is
+                           not it
 """
 
 from __future__ import annotations
@@ -63,6 +68,7 @@ class DifferenceKind(StrEnum):
     MIRROR_RULE = "mirror-rule"
     FRONT_MISSING = "front-missing"
     GROUP_BEYOND_END = "group-beyond-end"
+    SET_INCOMPLETE = "set-incomplete"
     BEYOND_HIGH_WATERMARK = "beyond-high-watermark"
 
     @property
@@ -78,6 +84,7 @@ class DifferenceKind(StrEnum):
             "mirror-rule": "mirror rule",
             "front-missing": "missing at the front",
             "group-beyond-end": "group beyond the end",
+            "set-incomplete": "set incomplete",
         }.get(self.value, self.value.replace("beyond-high-watermark", "beyond high watermark"))
 
 
@@ -217,8 +224,13 @@ class SetFacts(msgspec.Struct, frozen=True):
     only_here: list[str]
     """Those that the other side lacks."""
     findings: list[str]
-    """What has to be there and is not, and what is nobody's."""
+    """Why not all was compared that should be: what has to be there and is not, or is not what its
+    name says. Each is a difference."""
     not_looked_at: list[str]
+    warnings: list[str] = []
+    """What is nobody's, or of logs that nobody asked for: no difference."""
+    ignored_counts: dict[str, int] = {}
+    """How many of `findings` do not count, by kind."""
 
 
 class LogDiffReport(msgspec.Struct, frozen=True):
@@ -248,6 +260,18 @@ def make_report(left: str, right: str, engine: str, partitions: Collection[Parti
         kind.value: total for kind in DifferenceKind if (total := sum(verdict.difference_counts.get(kind.value, 0) for verdict in verdicts))
     }
     return LogDiffReport(status=status, left=left, right=right, engine=engine, partitions=verdicts, difference_counts=counts)
+
+
+def with_sets(report: LogDiffReport, sets: list[SetFacts]) -> LogDiffReport:
+    """Returns the verdict with that on the sets of logs: equal logs of a set that is not complete are
+    different."""
+    found = sum(len(one.findings) - sum(one.ignored_counts.values()) for one in sets)
+    if not found:
+        return msgspec.structs.replace(report, sets=sets)
+    counts = report.difference_counts | {DifferenceKind.SET_INCOMPLETE.value: found}
+    ordered = {kind.value: counts[kind.value] for kind in DifferenceKind if kind.value in counts}
+    status = Status.DIFFERENT if report.status is Status.EQUAL else report.status
+    return msgspec.structs.replace(report, sets=sets, status=status, difference_counts=ordered)
 
 
 def _place(verdict: PartitionVerdict) -> str:

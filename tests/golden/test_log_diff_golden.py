@@ -60,9 +60,10 @@ CLEANED = [case for case in golden_cases("05-compact") if not case.endswith(("de
 
 @pytest.mark.parametrize("case", CLEANED)
 def test_what_the_cleaner_removed_is_not_called_missing(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The broker's log dirs hold the cleaner's checkpoint, which proves that it was there."""
+    """The broker's log dirs hold the cleaner's checkpoint, which proves that it was there. It also
+    names the logs of other topics, which were not copied."""
     before, after = (log_dir(tmp_path / stage, case, stage) for stage in ("before", "after2"))
-    code, report = diff(capsys, before, after)
+    code, report = diff(capsys, before, after, "--ignore", "set-incomplete")
     found = counts(report)
     assert code == 1 and found["compacted"] > (10 if COMMITTED else 0)
     assert set(found) <= {"compacted", "control-only", "extra"}, found

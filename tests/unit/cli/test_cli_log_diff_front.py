@@ -83,8 +83,19 @@ def test_what_the_mirror_has_no_log_of_was_left_out_without_a_word(tmp_path: Pat
     for folder in (tmp_path / "B").glob("*/orders-1"):
         shutil.rmtree(folder)
     capsys.readouterr()
-    main([str(tmp_path / "A"), str(tmp_path / "B"), "--mirror", "--no-replicas"])
+    given = [str(tmp_path / "A"), str(tmp_path / "B"), "--mirror", "--no-replicas"]
+    assert main(given) == 1
     captured = capsys.readouterr()
     compared = captured.out.partition("set of A")[0]
     assert "orders-1" not in compared and "not in B (orders-1" in captured.out
     assert captured.err == ("kafka-log-diff: not compared: orders-1: B mirrors them, but no log of them was given for B\n")
+    assert "missing: " in captured.out and "but not all that should be compared was (" in captured.out
+    assert main([*given, "--topics", "audit"]) == 0, "nobody asked for it"
+    for folder in (tmp_path / "B").iterdir():
+        shutil.rmtree(folder / "__cluster_metadata-0")
+        for checkpoint in folder.glob("*-checkpoint"):
+            checkpoint.unlink()
+    capsys.readouterr()
+    assert main([*given, "--topics", "orders"]) == 1
+    assert f"missing: orders-1: {tmp_path / 'B'} mirrors it, and no log of it was given" in capsys.readouterr().out
+    assert main([*given, "--topics", "orders", "--ignore", "set-incomplete"]) == 0
