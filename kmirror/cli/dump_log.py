@@ -7,7 +7,8 @@ from Kafka's tool: files are only ever opened for reading; an error is one line,
 `--mirror-state-decoder` (KIP-1279) reads `__mirror_state`; MIRROR_PID_RESET control records are
 shown with their fields; `--json` prints JSON lines; `--remote-log-metadata-decoder` is refused.
 Secrets in the cluster's metadata are `(redacted)` without `--show-secrets`, even where records are
-printed as they are. Such files are recognised by their names: files in `__cluster_metadata-0`, and
+printed as they are. A leader epoch is printed as the batch has it: no CRC covers it, and it is held
+against nothing (`kmirror verify-logs` does that). Such files are recognised by their names: files in `__cluster_metadata-0`, and
 snapshots (`.checkpoint`). A metadata segment that was copied elsewhere is not recognised. The exit
 status is 1 on an error.
 """

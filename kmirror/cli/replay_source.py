@@ -16,6 +16,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.record_batch import RecordBatch
 from kmirror.storage.reader import PartitionFiles
 from kmirror.verify.batch_walk import WALK_BLOCK_BYTES, SoundBatches, walk
+from kmirror.verify.epoch_claims import EpochClaims, Rise
 from kmirror.verify.offset_lookup import log_end_offset
 from kmirror.verify.planner import MAX_OFFSET, Listing
 from kmirror.verify.slices import LogSlice
@@ -106,7 +107,7 @@ def blocks_from(files: FileSystem, partition: RecordedPartition, offset: int, *,
             if found.batches[0].base_offset < next_offset:
                 first = found.batches[0].base_offset
                 raise CorruptFileError(piece.path, found.positions[0], f"a batch at offset {first}, and offset {next_offset} is the next")
-            epoch = _checked_epoch(piece, found, epoch)
+            epoch = _checked_epoch(files, piece, found, epoch, next_offset)
             next_offset = found.batches[-1].next_offset
             wanted = [batch for batch in found.batches if batch.last_offset >= offset]
             if wanted:
@@ -114,10 +115,18 @@ def blocks_from(files: FileSystem, partition: RecordedPartition, offset: int, *,
             position = found.positions[-1] + found.batches[-1].size_in_bytes
 
 
-def _checked_epoch(piece: LogSlice, found: SoundBatches, epoch: int) -> int:
+def _checked_epoch(files: FileSystem, piece: LogSlice, found: SoundBatches, epoch: int, next_offset: int) -> int:
     """Returns the last leader epoch of a block. CorruptFileError if its first one, which no CRC
-    covers, is below that of the block before."""
+    covers, is below that of the block before, which ended at `next_offset`, or above what the log
+    has there (`epoch_claims`)."""
     first = found.batches[0].partition_leader_epoch
+    if 0 <= epoch < first:
+        batch = found.batches[0]
+        ends_log = piece.is_last_segment and found.positions[0] + batch.size_in_bytes >= piece.segment_size
+        rise = Rise(first, batch.base_offset, batch.next_offset, epoch, next_offset - 1, ends_log)
+        problem = EpochClaims(files, piece.path).problem(rise)
+        if problem is not None:
+            raise CorruptFileError(piece.path, found.positions[0], problem)
     if 0 <= first < epoch:
         offset = found.batches[0].base_offset
         raise CorruptFileError(

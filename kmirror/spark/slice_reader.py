@@ -30,6 +30,7 @@ from kmirror.record.record_batch import CONTROL_FLAG, CURRENT_MAGIC, LOG_OVERHEA
 from kmirror.spark.columns import WITHOUT_UNPACKING, Batches, Records, batch_rows, corrupt_row, record_rows
 from kmirror.spark.filters import NO_TIME
 from kmirror.verify.batch_walk import BadBytes, walk
+from kmirror.verify.epoch_claims import EpochClaims, Rise
 from kmirror.verify.header_scan import HeaderBlock, read_headers
 from kmirror.verify.planner import MAX_OFFSET
 from kmirror.verify.slices import LogSlice
@@ -118,10 +119,10 @@ class SliceReader:
 
     # headers alone
     def _read_headers(self, files: FileSystem, piece: LogSlice, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        position, next_offset, epoch = piece.start, piece.base_offset, -1
+        position, next_offset, epoch, claims = piece.start, piece.base_offset, -1, EpochClaims(files, piece.path)
         for block in read_headers(files, piece, check_crc=self._rows_of_batches and "crc_valid" in self.names):
             batches = Batches(piece, block.headers, block.positions, _control_types(block), block.crc_ok)
-            epoch = _check_order(batches, next_offset, epoch)
+            epoch = _check_order(batches, next_offset, epoch, claims)
             position, next_offset = block.end_position, int(batches.last_offset[-1]) + 1
             kept = batches.take(np.flatnonzero(self._kept(batches, wanted)))
             if len(kept.headers):
@@ -221,10 +222,10 @@ class SliceReader:
 def check_headers(files: FileSystem, piece: LogSlice, next_offset: int) -> int:
     """Returns the offset behind a slice. CorruptFileError if offsets, counts or leader epochs in its
     headers are impossible."""
-    epoch = -1
+    epoch, claims = -1, EpochClaims(files, piece.path)
     for block in read_headers(files, piece, check_crc=False):
         batches = Batches(piece, block.headers, block.positions, {}, None)
-        epoch = _check_order(batches, next_offset, epoch)
+        epoch = _check_order(batches, next_offset, epoch, claims)
         next_offset = int(batches.last_offset[-1]) + 1
     return next_offset
 
@@ -256,10 +257,10 @@ def _joined(tables: list[pa.RecordBatch]) -> pa.RecordBatch:
     return tables[0] if len(tables) == 1 else pa.Table.from_batches(tables).combine_chunks().to_batches()[0]
 
 
-def _check_order(batches: Batches, next_offset: int, epoch: int) -> int:
+def _check_order(batches: Batches, next_offset: int, epoch: int, claims: EpochClaims) -> int:
     """Returns the last leader epoch. CorruptFileError for the first batch with impossible offsets or
-    an impossible record count, another magic, or one whose leader epoch is below that of a batch before it
-    (-1 is none)."""
+    an impossible record count, another magic, or one whose leader epoch is below that of a batch
+    before it (-1 is none) or above what the log has there (`epoch_claims`)."""
     base, last = batches.headers["base_offset"], batches.last_offset
     expected = np.concatenate([[next_offset], last[:-1] + 1])
     wrong = (base < expected) | (last < base) | (last > batches.piece.base_offset + _LAST_RELATIVE_OFFSET)
@@ -270,7 +271,24 @@ def _check_order(batches: Batches, next_offset: int, epoch: int) -> int:
         if wrong[row]:
             reason = f"a batch with offsets {base[row]} to {last[row]}, and offset {expected[row]} is the next"
         raise CorruptFileError(batches.piece.path, int(batches.positions[row]), reason)
-    return _check_magic_and_epochs(batches, epoch)
+    latest = _check_magic_and_epochs(batches, epoch)
+    _check_rises(batches, next_offset, epoch, claims)
+    return latest
+
+
+def _check_rises(batches: Batches, next_offset: int, epoch: int, claims: EpochClaims) -> None:
+    """Looks only where epochs, which do not fall, rise."""
+    found, piece = batches.headers["partition_leader_epoch"], batches.piece
+    before = np.maximum.accumulate(np.concatenate([[epoch], found[:-1]]))
+    for row in np.flatnonzero((before >= 0) & (found > before)).tolist():
+        position, next_of_row = int(batches.positions[row]), int(batches.last_offset[row]) + 1
+        end = position + int(batches.headers["length"][row]) + LOG_OVERHEAD
+        last_before = next_offset - 1 if row == 0 else int(batches.last_offset[row - 1])
+        ends_log = piece.is_last_segment and end >= piece.segment_size
+        rise = Rise(int(found[row]), int(batches.headers["base_offset"][row]), next_of_row, int(before[row]), last_before, ends_log)
+        problem = claims.problem(rise)
+        if problem is not None:
+            raise CorruptFileError(piece.path, position, problem)
 
 
 def _check_magic_and_epochs(batches: Batches, epoch: int) -> int:

@@ -13,8 +13,8 @@ that.
 
 Nor does one cover the leader epoch, which never falls within a log. Of two batches whose epochs
 fall, the first one is wrong if it began a new epoch and the second one's would have followed without
-it, otherwise the second one is. One bit can also make an epoch that falls nowhere: `verify-logs`
-holds epochs against `leader-epoch-checkpoint`, which a running broker writes late.
+it, otherwise the second one is. One bit can also make an epoch that falls nowhere: where epochs
+rise, `epoch_claims` holds them against `leader-epoch-checkpoint`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from kmirror.common.ports import FileSystem
 from kmirror.common.sentinels import NO_PARTITION_LEADER_EPOCH
 from kmirror.record.record_batch import ATTRIBUTES_POSITION, CURRENT_MAGIC, RecordBatch
 from kmirror.storage.reader import BatchBlock, SegmentReader
+from kmirror.verify.epoch_claims import EpochClaims, Rise
 from kmirror.verify.slices import LogSlice
 from kmirror.verify.tail import begins_batch, find_batch, tail_problem
 
@@ -82,6 +83,7 @@ class _Walker:
         """Where the offsets stood before the last sound batch."""
         self._epoch = self._epoch_before = NO_PARTITION_LEADER_EPOCH
         """The leader epoch of the last sound batch, and of those before it."""
+        self._claims = EpochClaims(files, piece.path)
         self.bad: BadBytes | None = None
         """Why `sound` ended before the slice did."""
 
@@ -124,9 +126,11 @@ class _Walker:
             if row and self._shows_wrong(block.batches[row - 1], batch):
                 self._blame(block.positions[row - 1], block.batches[row - 1], batch)
                 return row - 1
+            position = block.positions[row]
             problem = self._problem(batch)
+            if problem is None and 0 <= self._epoch < batch.partition_leader_epoch:
+                problem = self._unclaimed(batch, position + batch.size_in_bytes)
             if problem is not None:
-                position = block.positions[row]
                 self.bad = self._bad(position, problem, batch.base_offset, batch_end=position + batch.size_in_bytes)
                 return row
             self._before, self._next_offset = self._next_offset, batch.next_offset
@@ -180,6 +184,14 @@ class _Walker:
             self._next_offset = batch.next_offset
             return f"a batch of leader epoch {epoch} at offset {batch.base_offset}, behind one of epoch {self._epoch}"
         return None
+
+    def _unclaimed(self, batch: RecordBatch, end: int) -> str | None:
+        ends_log = self._piece.is_last_segment and end >= self._piece.segment_size
+        rise = Rise(batch.partition_leader_epoch, batch.base_offset, batch.next_offset, self._epoch, self._next_offset - 1, ends_log)
+        problem = self._claims.problem(rise)
+        if problem is not None:
+            self._next_offset = batch.next_offset
+        return problem
 
     def _bad(self, position: int, reason: str, offset: int, *, batch_end: int | None = None) -> BadBytes:
         piece, least = self._piece, self._piece.base_offset

@@ -10,7 +10,9 @@ differences is not read many times.
 
 A log that cannot be read to its end gives a verdict with status ERROR, which names file and byte
 and keeps the differences found before. CRCs are checked only where bytes differ: two equal logs
-that are corrupt in the same place are equal.
+that are corrupt in the same place are equal. So are logs with the same wrong leader epoch, which no
+CRC covers: one side's alone is `epoch-only`, and `verify-logs` holds each log against its own
+`leader-epoch-checkpoint`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,9 @@ before it, and all end below the high watermark. A single flipped bit would othe
 position past records that nobody has seen. An offset that is too high and still below the high
 watermark is noticed at the next batch only; at the last batch it looks like what a cleaner leaves.
 The leader epoch is not under the CRC, either, and falls nowhere in a log: a batch whose epoch is
-below that of one before it in the same answer is not returned.
+below that of one before it in the same answer is not returned. One that is too high and falls
+nowhere cannot be told: an answer says nothing of where epochs begin (`kmirror verify-logs` finds it
+beside the log).
 
 If something is wrong with a batch, what came before it is returned, and the next call raises.
 Every further call raises the same, until the application seeks past it. After any other error, such

@@ -92,6 +92,24 @@ def test_leader_epochs_that_go_back_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 300, 1 << 20])
+def test_leader_epochs_that_are_too_high_and_fall_nowhere_are_told(tmp_path: Path, size: int) -> None:
+    """By whoever has `leader-epoch-checkpoint` beside the segment: reads, streams and replays."""
+    folder = tmp_path / "t-0"
+    write_log(folder, *(batch(5 * number, epoch=epoch) for number, epoch in enumerate((3, 3, 7, 9))))
+    for options in READS[:4]:
+        assert read_rows(tmp_path, **options)
+    (folder / "leader-epoch-checkpoint").write_text("0\n2\n3 0\n9 15\n")
+    wrong = "a batch of leader epoch 7 at offset 10, behind one of epoch 3; by leader-epoch-checkpoint the next epoch is 9"
+    for options in READS[:4]:
+        with pytest.raises(KmirrorError, match=wrong):
+            read_rows(tmp_path, **options)
+    with pytest.raises(KmirrorError, match=wrong):
+        StreamRun(tmp_path).batch()
+    with pytest.raises(CorruptFileError, match=wrong):
+        list(blocks_from(OsFileSystem(), recorded(tmp_path), 0, size=size))
+
+
+@pytest.mark.parametrize("size", [1, 300, 1 << 20])
 def test_a_replay_does_not_go_back_between_two_blocks(tmp_path: Path, size: int) -> None:
     """Each block was held against the segment's base offset alone."""
     write_log(tmp_path / "t-0", *batches(COUNT))

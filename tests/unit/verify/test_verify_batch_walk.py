@@ -11,6 +11,7 @@ from support.logs.log_folders import batch, batches, write_log, write_segments
 from kmirror.common.errors import CorruptFileError
 from kmirror.spark.files import LocalFiles
 from kmirror.verify.batch_walk import BadBytes, SoundBatches, walk
+from kmirror.verify.epoch_claims import EpochClaims, Rise
 from kmirror.verify.planner import list_input
 from kmirror.verify.slices import LogSlice
 from kmirror.verify.tail import check_tail
@@ -196,3 +197,65 @@ def test_no_flipped_bit_of_a_leader_epoch_passes_that_makes_epochs_fall(tmp_path
                 continue
             with pytest.raises(CorruptFileError, match="leader epoch"):
                 offsets(slices(tmp_path / "t-0")[0])
+
+
+def claim(folder: Path, *entries: tuple[int, int], at_rest: bool = False) -> None:
+    lines = "".join(f"{epoch} {start}\n" for epoch, start in entries)
+    (folder / "leader-epoch-checkpoint").write_text(f"0\n{len(entries)}\n{lines}")
+    if at_rest:
+        (folder.parent / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":1}')
+
+
+@pytest.mark.parametrize("block_bytes", [200, 700, 1 << 20])
+def test_a_leader_epoch_that_is_too_high_and_falls_nowhere_is_damage(tmp_path: Path, block_bytes: int) -> None:
+    """Only `verify-logs` held epochs against `leader-epoch-checkpoint`: every reader of records gave
+    out batches of an epoch that no leader had there."""
+    folder = tmp_path / "t-0"
+    for epochs, wrong in (((3, 3, 7, 9, 9), 2), ((3, 3, 9, 9, 9), 2), ((3, 3, 9, 9, 11), 4)):
+        parts = of_epochs(*epochs)
+        write_log(folder, *parts)
+        claim(folder, (3, 0), (9, 15 if wrong == 2 else 10), at_rest=True)
+        (piece,) = slices(folder)
+        with pytest.raises(CorruptFileError, match=f"a batch of leader epoch {epochs[wrong]} at offset {5 * wrong}, behind") as raised:
+            for _ in walk(LocalFiles(), piece, block_bytes=block_bytes):
+                pass
+        assert raised.value.position == sum(map(len, parts[:wrong]))
+        runs = list(walk(LocalFiles(), piece, skip_bad=True, block_bytes=block_bytes))
+        found = [one.base_offset for run in runs if isinstance(run, SoundBatches) for one in run.batches]
+        assert found == [5 * number for number in range(5) if number != wrong]
+
+
+CLAIMS = {
+    "none": [],
+    "late": [(3, 0)],
+    "of another start": [(3, 0), (9, 12)],
+    "of a start too far back": [(3, 0), (9, 5)],
+    "of other epochs": [(2, 0), (8, 15)],
+    "forgotten at the front": [(9, 15)],
+    "no ascending": [(9, 15), (3, 0)],
+}
+
+
+@pytest.mark.parametrize("claims", CLAIMS)
+def test_a_checkpoint_that_may_itself_be_wrong_makes_no_batch_damage(tmp_path: Path, claims: str) -> None:
+    """Not while a broker runs, which writes the file late, nor where the file is wrong of the batches
+    around, too."""
+    folder = tmp_path / "t-0"
+    write_log(folder, *of_epochs(3, 3, 9, 9, 9))
+    claim(folder, *CLAIMS[claims])
+    assert offsets(slices(folder)[0]) == ([0, 5, 10, 15, 20], [])
+    (folder / "leader-epoch-checkpoint").write_bytes(b"\xffno checkpoint")
+    assert offsets(slices(folder)[0]) == ([0, 5, 10, 15, 20], [])
+
+
+def test_a_broker_that_cut_the_log_meanwhile_is_not_blamed(tmp_path: Path) -> None:
+    """The checkpoint was read, and the log was cut and written anew in another epoch."""
+    folder = tmp_path / "t-0"
+    write_log(folder, *of_epochs(3, 4, 7, 9))
+    claim(folder, (3, 0), (4, 5), (9, 15))
+    claims = EpochClaims(LocalFiles(), f"{folder}/00000000000000000000.log")
+    assert claims.problem(Rise(4, 5, 10, 3, 4, ends_log=False)) is None
+    wrong = Rise(7, 10, 15, 4, 9, ends_log=False)
+    assert "behind one of epoch 4; by leader-epoch-checkpoint the next epoch is 9" in (claims.problem(wrong) or "")
+    claim(folder, (3, 0), (4, 5), (7, 10))
+    assert claims.problem(wrong) is None
