@@ -19,6 +19,7 @@ from kmirror.clients.consumer.consumer_types import (
     NoOffsetForPartitionException,
     OffsetAndMetadata,
     OffsetOutOfRangeException,
+    TopicMadeAnewError,
     WakeupException,
 )
 from kmirror.clients.consumer.kafka_consumer import KafkaConsumer
@@ -344,4 +345,29 @@ async def test_records_that_can_never_be_read_are_counted(cluster: EmbeddedClust
     while read < 8:
         read += len(list(await consumer.poll(REACHED_MS)))
     assert consumer.records_lost == (5 if anew else 4)
+    await consumer.close()
+
+
+@pytest.mark.parametrize("end", [3, 8])
+async def test_a_topic_made_anew_is_refused_where_that_is_asked_for(cluster: EmbeddedCluster, end: int) -> None:
+    """Also if it ends before the position, which is then out of range."""
+    topic = f"refused-{end}"
+    (partition,) = create(cluster, topic)
+    fill(cluster, partition, 0, 5)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    settings = {"bootstrap.servers": cluster.bootstrap_servers, "auto.offset.reset": "earliest", "allow.auto.create.topics": "false"}
+    consumer = KafkaConsumer(AsyncioRuntime(), settings)
+    consumer.refuse_topics_made_anew()
+    consumer.assign([partition])
+    read = 0
+    while read < 5:
+        read += len(list(await consumer.poll(REACHED_MS)))
+    admin.delete_topics([topic])[topic].result(REACHED_S)
+    create(cluster, topic)
+    fill(cluster, partition, 0, end)
+    for _ in range(2):
+        with pytest.raises(TopicMadeAnewError, match=f"{topic}-0 was made anew at the source"):
+            while True:
+                assert not list(await consumer.poll(REACHED_MS))
+    assert consumer.records_lost == 0
     await consumer.close()

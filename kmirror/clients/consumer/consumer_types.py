@@ -184,6 +184,14 @@ class LogTruncationException(OffsetOutOfRangeException):
         super().__init__(f"Truncated partitions detected with divergent offsets {_offsets(divergent_offsets)}", offsets)
 
 
+class TopicMadeAnewError(KmirrorError):
+    """A topic that is read has another id than before, and the application asked to be told before
+    anything of it is read (`KafkaConsumer.refuse_topics_made_anew`). Not Kafka's."""
+
+    def __init__(self, partition: TopicPartition, topic_id: Uuid, former_id: Uuid) -> None:
+        super().__init__(f"{partition} was made anew at the source (topic id {topic_id}, before {former_id})")
+
+
 class CommitFailedException(KmirrorError):
     """The member is no longer in the group: its partitions may have another owner, so the commit
     was not made. Trying again does not help."""

@@ -27,7 +27,7 @@ from typing import Final
 from kmirror.clients.cluster_client import ClusterClient
 from kmirror.clients.consumer.completed_fetch import CompletedFetch
 from kmirror.clients.consumer.consumer_config import ConsumerConfig
-from kmirror.clients.consumer.consumer_types import ConsumerRecord, FetchedBatches, OffsetOutOfRangeException
+from kmirror.clients.consumer.consumer_types import ConsumerRecord, FetchedBatches, OffsetOutOfRangeException, TopicMadeAnewError
 from kmirror.clients.consumer.fetch_state import FetchPosition, PartitionState
 from kmirror.clients.consumer.subscription_state import SubscriptionState
 from kmirror.clients.rated_total import RatedTotal
@@ -77,6 +77,8 @@ class FetchCollector:
         self.refused: dict[TopicPartition, Errors] = {}
         """Partitions that are asked for again since their last answer was such an error."""
         self.records_lost = 0
+        self.refuses_topics_made_anew = False
+        """Whether a topic that was made anew raises TopicMadeAnewError, and nothing of it is given out."""
         self.records_consumed = RatedTotal("records-consumed", runtime.clock)
         self._out_of_range_at: dict[TopicPartition, int] = {}
 
@@ -202,6 +204,8 @@ class FetchCollector:
                 f"Failed to make progress reading messages at {fetch.partition}={fetch.fetch_offset}. Received a non-empty fetch response from "
                 "the server, but no complete records were found.",
             )
+        if self.refuses_topics_made_anew and state.topic_id and fetch.topic_id and state.topic_id != fetch.topic_id:
+            raise TopicMadeAnewError(fetch.partition, fetch.topic_id, state.topic_id)
         self._subscriptions.note_offsets(
             fetch.partition,
             high_watermark=row.high_watermark,

@@ -324,6 +324,11 @@ class KafkaConsumer:
         that begin behind the position."""
         return self._fetcher.collector.records_lost
 
+    def refuse_topics_made_anew(self) -> None:
+        """From now on `poll` raises TopicMadeAnewError for a partition of a topic that was made anew,
+        again at each call, and gives out nothing of it."""
+        self._fetcher.collector.refuses_topics_made_anew = True
+
     @property
     def client_id(self) -> str:
         return self._cluster.client_id

@@ -53,6 +53,9 @@ class MirrorMaker:
         self.producer_properties = producer_settings(settings.producer_properties)
         self.consumer_properties = consumer_settings(settings.consumer_properties)
         consumers = [new_consumer(runtime, with_client_id(self.consumer_properties, number)) for number in range(settings.num_streams)]
+        if settings.stops_at_topics_made_anew:
+            for consumer in consumers:
+                consumer.refuse_topics_made_anew()
         self.producer = MirrorMakerProducer(
             new_producer(runtime, self.producer_properties),
             self._scope,

@@ -19,14 +19,19 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from kmirror.clients.consumer.consumer_types import ConsumerRecord, WakeupException
+from kmirror.clients.consumer.consumer_types import ConsumerRecord, TopicMadeAnewError, WakeupException
 from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.legacy.consumer_wrapper import ConsumerWrapper
 from kmirror.mirrormaker.legacy.message_handler import DefaultMirrorMakerMessageHandler, MirrorMakerMessageHandler, handled
 from kmirror.mirrormaker.legacy.mirror_maker_producer import MirrorMakerProducer
+from kmirror.mirrormaker.legacy.settings import RECREATED_POLICY, STOP
 from kmirror.runtime.api import Runtime
 
+HOW_TO_GO_ON: Final = (
+    "nothing of it is copied. The group keeps the former topic's offset: say where the new one is read (kafka-consumer-groups "
+    "--reset-offsets) before the next start, which no longer knows the former id"
+)
 POLL_MS: Final = 1_000
 """As Kafka's: commit intervals above a second are kept although nothing arrives."""
 TURN_MS: Final = 50
@@ -107,6 +112,8 @@ class MirrorMakerThread:
                         self._begin_turn()
         except WakeupException:
             pass
+        except TopicMadeAnewError as error:
+            raise KmirrorError(f"{error}, and {RECREATED_POLICY}={STOP}: {HOW_TO_GO_ON}") from error
         except KmirrorError as error:
             if not self._is_ending:
                 raise

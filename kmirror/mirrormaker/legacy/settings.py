@@ -27,6 +27,9 @@ NO_LOSS_PRODUCER: Final = {
     "acks": "all",
     "max.in.flight.requests.per.connection": "1",
 }
+RECREATED_POLICY: Final = "kmirror.recreated.topic.policy"
+OFFSET, STOP = RECREATED_POLICIES = ("offset", "stop")
+"""As MirrorMaker 2's, which has `beginning`, too."""
 NO_LOSS_CONSUMER: Final = {"enable.auto.commit": "false"}
 SERIALIZERS: Final = ("key.serializer", "value.serializer")
 DESERIALIZERS: Final = ("key.deserializer", "value.deserializer")
@@ -57,6 +60,16 @@ class MirrorMakerSettings:
         """producer.type=sync: each send is awaited before the next record."""
         return self.producer_properties.get(PRODUCER_TYPE, "async") == "sync"
 
+    @property
+    def stops_at_topics_made_anew(self) -> bool:
+        """ConfigError for what is no policy."""
+        given = self.consumer_properties.get(RECREATED_POLICY, OFFSET).strip().lower()
+        if given not in RECREATED_POLICIES:
+            raise ConfigError(
+                f"Invalid value {given} for configuration {RECREATED_POLICY}: String must be one of: {', '.join(RECREATED_POLICIES)}"
+            )
+        return given == STOP
+
 
 def producer_settings(properties: Mapping[str, str]) -> dict[str, str]:
     """The file's properties, and those that guard against loss unless the file has others.
@@ -75,7 +88,7 @@ def producer_settings(properties: Mapping[str, str]) -> dict[str, str]:
 def consumer_settings(properties: Mapping[str, str]) -> dict[str, str]:
     """As `producer_settings`."""
     made = with_defaults(properties, NO_LOSS_CONSUMER)
-    return {name: value for name, value in made.items() if name not in DESERIALIZERS}
+    return {name: value for name, value in made.items() if name not in (RECREATED_POLICY, *DESERIALIZERS)}
 
 
 def with_client_id(properties: Mapping[str, str], stream: int) -> dict[str, str]:

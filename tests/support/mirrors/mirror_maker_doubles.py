@@ -39,6 +39,7 @@ class ScriptedConsumer:
         self.topics: list[str] = ["t"]
         self.answered_fetches = 0
         self.records_lost = 0
+        self.refuses = False
         self.listener = None
         self.pattern = None
         self.closed = False
@@ -84,6 +85,9 @@ class ScriptedConsumer:
 
     def wakeup(self) -> None:
         self._woken.set()
+
+    def refuse_topics_made_anew(self) -> None:
+        self.refuses = True
 
     async def close(self) -> None:
         self.closed = True

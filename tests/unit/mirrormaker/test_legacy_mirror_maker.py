@@ -8,10 +8,16 @@ import logging
 import pytest
 from support.mirrors.mirror_maker_doubles import TOO_LARGE, Doubles, consumed
 
-from kmirror.clients.consumer.consumer_types import CommitFailedException, ConsumerRebalanceListener, RebalanceInProgressException
+from kmirror.clients.consumer.consumer_types import (
+    CommitFailedException,
+    ConsumerRebalanceListener,
+    RebalanceInProgressException,
+    TopicMadeAnewError,
+)
 from kmirror.clients.kafka_producer import ProducerRecord
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import ApiException, ConfigError, Errors
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.uuid import Uuid
 from kmirror.mirrormaker.legacy.mirror_maker import NUM_DROPPED_MESSAGES
 
 PARTITION = TopicPartition("t", 0)
@@ -96,6 +102,21 @@ def test_without_abort_a_failed_record_is_skipped_and_counted_and_the_run_contin
     assert doubles.consumer.committed == {PARTITION: 4}
     assert doubles.mirror_maker.metrics.get(NUM_DROPPED_MESSAGES).value() == 1
     assert "Error when sending message to topic t with key: 1 bytes, value: 2 bytes with error: MESSAGE_TOO_LARGE: too large" in caplog.text
+
+
+def test_a_topic_made_anew_stops_the_tool_where_that_is_asked_for(caplog: pytest.LogCaptureFixture) -> None:
+    """The legacy tool went on at the former topic's offset, whatever its users wanted."""
+    doubles = Doubles(consumer_properties={"kmirror.recreated.topic.policy": "stop"})
+    anew = TopicMadeAnewError(PARTITION, Uuid(b"n" * 16), Uuid(b"f" * 16))
+    doubles.consumer.polls = [[consumed(0), consumed(1)], anew]
+    assert doubles.consumer.refuses and "kmirror.recreated.topic.policy" not in doubles.consumer.properties
+    assert not doubles.play(), "the exit code is 255"
+    assert doubles.consumer.committed == {PARTITION: 2}, "what was copied of the former topic is committed, and no more"
+    assert f"t-0 was made anew at the source (topic id {Uuid(b'n' * 16)}, before {Uuid(b'f' * 16)})" in caplog.text
+    assert "kmirror.recreated.topic.policy=stop: nothing of it is copied" in caplog.text
+    assert not Doubles().consumer.refuses and not Doubles(consumer_properties={"kmirror.recreated.topic.policy": "offset"}).consumer.refuses
+    with pytest.raises(ConfigError, match="String must be one of: offset, stop"):
+        Doubles(consumer_properties={"kmirror.recreated.topic.policy": "beginning"})
 
 
 class Splitting:
