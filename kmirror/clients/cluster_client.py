@@ -30,6 +30,7 @@ Brokers. From Apache Kafka 2.1 on. Each request goes out in the highest version 
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, Final, TypeVar
@@ -113,6 +114,16 @@ class ClusterClient:
     def readings(self) -> Iterator[tuple[str, float]]:
         """Yields what the connections have counted, by Kafka's names (`network.client_metrics`)."""
         yield from self._client.metrics.readings()
+
+    @property
+    def requests_in_flight(self) -> int:
+        return self._client.in_flight
+
+    @property
+    def metadata_age_s(self) -> float:
+        """Seconds since the last answer to a request for metadata; NaN before there was one."""
+        answered_ms = self._rounds.answered_ms
+        return math.nan if answered_ms is None else (self.runtime.clock.monotonic_ms() - answered_ms) / 1000
 
     # Partitions and topics
 

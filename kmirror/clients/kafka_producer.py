@@ -30,6 +30,7 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Self, TypeVar
 
+from kmirror.clients.call_times import CallTimes
 from kmirror.clients.cluster_client import ClusterClient, PartitionInfo
 from kmirror.clients.consumer.consumer_types import ConsumerGroupMetadata
 from kmirror.clients.produce_result import (
@@ -69,6 +70,12 @@ __all__ = [
 
 T = TypeVar("T")
 FOR_EVER_MS: Final = 1 << 40
+FLUSH: Final = "flush"
+TXN_INIT: Final = "txn-init"
+TXN_BEGIN: Final = "txn-begin"
+TXN_SEND_OFFSETS: Final = "txn-send-offsets"
+TXN_COMMIT: Final = "txn-commit"
+TXN_ABORT: Final = "txn-abort"
 
 
 class KafkaProducer:
@@ -81,6 +88,7 @@ class KafkaProducer:
         given one.
         """
         self._runtime = runtime
+        self._times = CallTimes(runtime.clock, FLUSH, TXN_INIT, TXN_BEGIN, TXN_SEND_OFFSETS, TXN_COMMIT, TXN_ABORT)
         self.config = config = ProducerConfig(configs, runtime)
         client_id = config.client_id or (f"producer-{config.transactional_id}" if config.transactional_id else "producer-1")
         self._owns_cluster = cluster is None
@@ -124,10 +132,22 @@ class KafkaProducer:
         """Yields what is measured here of Kafka's `producer-metrics`."""
         pool = self._accumulator.pool
         yield from self.cluster.readings()
-        yield from self._sender.records_sent.readings()
+        yield "requests-in-flight", self.cluster.requests_in_flight
+        yield "metadata-age", self.cluster.metadata_age_s
+        yield from self._sender.metrics.readings()
         yield "buffer-total-bytes", pool.total
         yield "buffer-available-bytes", pool.free
         yield "waiting-threads", pool.queued
+        yield from self._admission.readings()
+        yield from self._times.readings()
+
+    def node_readings(self) -> Iterator[tuple[int, Iterator[tuple[str, float]]]]:
+        """Yields what is measured here of Kafka's `producer-node-metrics`, by broker: latencies."""
+        yield from self._sender.metrics.latencies.node_readings()
+
+    @property
+    def client_id(self) -> str:
+        return self.cluster.client_id
 
     # Sending
 
@@ -226,7 +246,8 @@ class KafkaProducer:
         """Sends everything that was accepted before the call, and waits until all of it is done. A
         closed producer has nothing left, and returns at once, as Kafka's does.
         """
-        await self._flush()
+        with self._times.taking(FLUSH):
+            await self._flush()
 
     def trouble(self) -> str | None:
         """Why the first of what waits is not written yet: what its last attempt ended with, that its
@@ -259,19 +280,24 @@ class KafkaProducer:
             manager.ensure_no_error()
             manager.transition_to(State.INITIALIZING)
 
-        await self._calls.call("initTransactions", begin, requests.init_producer_id)
+        with self._times.taking(TXN_INIT):
+            await self._calls.call("initTransactions", begin, requests.init_producer_id)
 
     async def begin_transaction(self) -> None:
         manager, requests = self._transactional()
         self._calls.ensure_none_pending("beginTransaction")
         manager.ensure_no_error()
         if manager.state is State.READY and not manager.transactions_v2:
-            try:
-                async with asyncio.timeout(self.config.max_block_ms / 1000):
-                    await requests.learn_version()
-            except TimeoutError:
-                pass  # the next transaction asks again
+            with self._times.taking(TXN_BEGIN):
+                await self._learn_version(requests)
         manager.transition_to(State.IN_TRANSACTION)
+
+    async def _learn_version(self, requests: TransactionalRequests) -> None:
+        try:
+            async with asyncio.timeout(self.config.max_block_ms / 1000):
+                await requests.learn_version()
+        except TimeoutError:
+            pass  # the next transaction asks again
 
     async def send_offsets_to_transaction(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_metadata: ConsumerGroupMetadata
@@ -289,7 +315,10 @@ class KafkaProducer:
 
         if offsets:
             sent = dict(offsets)
-            await self._calls.call(SEND_OFFSETS, begin, lambda: requests.send_offsets(sent, group_metadata), subject=(sent, group_metadata))
+            with self._times.taking(TXN_SEND_OFFSETS):
+                await self._calls.call(
+                    SEND_OFFSETS, begin, lambda: requests.send_offsets(sent, group_metadata), subject=(sent, group_metadata)
+                )
 
     async def commit_transaction(self) -> None:
         """Flushes and commits. If a send has failed, its error is raised and the transaction must
@@ -307,7 +336,8 @@ class KafkaProducer:
             manager.ensure_no_error()
             await requests.end(committed=True)
 
-        await self._calls.call("commitTransaction", begin, commit)
+        with self._times.taking(TXN_COMMIT):
+            await self._calls.call("commitTransaction", begin, commit)
 
     async def abort_transaction(self) -> None:
         """Drops what was not sent yet, and aborts."""
@@ -324,7 +354,8 @@ class KafkaProducer:
             await self._calls.until_idle()
             await requests.end(committed=False)
 
-        await self._calls.call(ABORT, begin, abort)
+        with self._times.taking(TXN_ABORT):
+            await self._calls.call(ABORT, begin, abort)
 
     # Closing
 

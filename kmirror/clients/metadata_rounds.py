@@ -56,6 +56,8 @@ class MetadataRounds:
         self._next: _Round | None = None
         self._is_running = False
         self._last_ms: int | None = None
+        self.answered_ms: int | None = None
+        """When a request was answered last."""
         self._failures = 0
         self._failing_since_ms: int | None = None
         self._asked_topics: dict[str, None] = {}
@@ -134,6 +136,7 @@ class MetadataRounds:
             self._failures += 1
             return error
         else:
+            self.answered_ms = clock.monotonic_ms()
             self._failures = 0
             self._failing_since_ms = None
             return None

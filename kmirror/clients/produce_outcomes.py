@@ -20,6 +20,7 @@ from kmirror.clients.producer_batch import ProducerBatch
 from kmirror.clients.producer_config import ProducerConfig
 from kmirror.clients.record_accumulator import RecordAccumulator
 from kmirror.clients.request_errors import request_error
+from kmirror.clients.sender_metrics import SenderMetrics
 from kmirror.clients.transaction_manager import TransactionManager
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Clock
@@ -46,7 +47,9 @@ OLD_METADATA: Final = (
 
 
 class ProduceOutcomes:
-    """One producer's. `throttled_until_ms` is by broker, on the monotonic clock."""
+    """One producer's. `throttled_until_ms` is by broker, on the monotonic clock; `throttle_ms` is what the last
+    answer said.
+    """
 
     def __init__(
         self,
@@ -55,8 +58,11 @@ class ProduceOutcomes:
         cluster: ClusterClient,
         accumulator: RecordAccumulator,
         manager: TransactionManager | None,
+        metrics: SenderMetrics,
     ) -> None:
         self.throttled_until_ms: dict[int, int] = {}
+        self.throttle_ms = 0
+        self._metrics = metrics
         self._clock = clock
         self._config = config
         self._cluster = cluster
@@ -79,6 +85,7 @@ class ProduceOutcomes:
         found = acknowledged(request.version, frame, request.keys)
         if found is not None:
             rows, throttle_ms = found
+            self.throttle_ms = throttle_ms
             manager, complete = self._manager, self._accumulator.complete
             for batch, (base_offset, time_ms) in zip(request.batches, rows, strict=True):
                 if manager is not None and batch.base_sequence != NO_SEQUENCE:
@@ -90,9 +97,11 @@ class ProduceOutcomes:
         try:
             response = read_response(ProduceRequest.API_KEY, request.version, frame)[1]
         except ProtocolReadError as error:
+            self.throttle_ms = 0
             self._settle_all(request.batches, ApiException(Errors.UNKNOWN_SERVER_ERROR, f"the answer cannot be read: {error}"))
             return False
         assert isinstance(response, ProduceResponse), f"read_response gave {type(response).__name__}"
+        self.throttle_ms = response.throttle_time_ms
         self._note_throttle(request.node, response.throttle_time_ms)
         self._settle_response(request, response)
         return False
@@ -157,11 +166,13 @@ class ProduceOutcomes:
         batch.is_doubtful = batch.is_doubtful or _is_doubtful(error)
         if error.error is Errors.MESSAGE_TOO_LARGE and batch.record_count > 1:
             parts = self._accumulator.split_and_reenqueue(batch, now_ms)
+            self._metrics.batches_split.record(1)
             if self._manager is not None:
                 self._manager.split(batch, parts)
         elif self._can_retry(batch, error, log_start_offset, now_ms):
             batch.attempts += 1
             batch.last_error = error
+            self._metrics.records_retried.record(batch.record_count)
             self._accumulator.reenqueue(batch, now_ms, self._cluster.backoff_ms(batch.attempts - 1))
         else:
             if record_errors:
@@ -194,6 +205,7 @@ class ProduceOutcomes:
         """Ends a batch with an error. With `has_definite_outcome` it was certainly not written."""
         if batch.is_done:
             return
+        self._metrics.records_failed.record(batch.record_count)
         if self._manager is not None:
             self._manager.failed(batch, error, has_definite_outcome=has_definite_outcome)
         self._accumulator.fail(batch, error, record_errors)

@@ -35,8 +35,8 @@ from kmirror.clients.produce_outcomes import ProduceOutcomes
 from kmirror.clients.produce_requests import ProduceInFlight, ProduceRequests
 from kmirror.clients.producer_batch import ProducerBatch
 from kmirror.clients.producer_config import ProducerConfig
-from kmirror.clients.rated_total import RatedTotal
 from kmirror.clients.record_accumulator import NEVER_MS, RecordAccumulator, timeout_of
+from kmirror.clients.sender_metrics import SenderMetrics
 from kmirror.clients.transaction_manager import TransactionManager
 from kmirror.clients.transaction_states import State
 from kmirror.common.errors import ApiException, Errors, KmirrorError
@@ -79,8 +79,9 @@ class Sender:
         self._in_flight: dict[int, int] = {}
         self._on_wire: dict[ProduceInFlight, None] = {}
         self._last: dict[int, ProduceInFlight] = {}
-        self.records_sent = RatedTotal("record-send", runtime.clock)
-        """Those of batches that are sent again count again, as in Kafka."""
+        self.metrics = SenderMetrics(runtime.clock)
+        self._answers: dict[int, list[tuple[int, int]]] = {}
+        """Latency and throttling of answers that are not noted yet, by broker."""
         self._has_news = False
         """Whether an answer said more than that everything was written."""
         self._finding_leaders = False
@@ -92,7 +93,7 @@ class Sender:
         self._failed_attempts: dict[int, int] = {}
         self._armed_ms = NEVER_MS
         self._requests = ProduceRequests(config, cluster, manager)
-        self._outcomes = ProduceOutcomes(runtime.clock, config, cluster, accumulator, manager)
+        self._outcomes = ProduceOutcomes(runtime.clock, config, cluster, accumulator, manager, self.metrics)
 
     def wake(self) -> None:
         self._woken.set()
@@ -213,6 +214,7 @@ class Sender:
         """
         accumulator, take = self._accumulator, _anything if self._manager is None else self._manager.take
         requests: list[ProduceInFlight] = []
+        taken: list[list[ProducerBatch]] = []
         count = 0
         node_id = leader.leader.id
         try:
@@ -221,10 +223,13 @@ class Sender:
                 if not batches:
                     break
                 count += 1
+                taken.append(batches)
                 request = self._request(leader, connection, batches)
                 if request is not None:
                     requests.append(request)
         finally:
+            if taken:
+                self.metrics.sent(taken, self._runtime.clock.monotonic_ms())
             if requests:
                 if connection.after_answers is None:
                     connection.after_answers = partial(self._after_answers, node_id)
@@ -242,7 +247,6 @@ class Sender:
             batch.attempted_leader_epoch = leader.epoch
             if self._keeps_order:
                 self._muted[batch.partition] = None
-        self.records_sent.record(sum([batch.record_count for batch in batches]))
         self._in_flight[node.id] = self._in_flight.get(node.id, 0) + 1
         request = ProduceInFlight(node, connection, batches, self._ended)
         self._on_wire[request] = None
@@ -266,11 +270,19 @@ class Sender:
         if frame is None:
             self._over(request, refusal=error)
             self.wake()
-        elif not self._over(request, frame=frame):
+            return
+        plainly = self._over(request, frame=frame)
+        sent_ms = request.deadline_ms - self._config.request_timeout_ms
+        answer = request.connection.last_active_ms - sent_ms, self._outcomes.throttle_ms
+        self._answers.setdefault(request.node.id, []).append(answer)
+        if not plainly:
             self._has_news = True
 
     def _after_answers(self, node_id: int) -> None:
         """All answers of a broker that have come are handled."""
+        answers = self._answers.pop(node_id, None)
+        if answers is not None:
+            self.metrics.answered(node_id, answers)
         if self._has_news or not self._waits_for_more(node_id):
             self._has_news = False
             self._go_on()

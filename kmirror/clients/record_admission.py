@@ -8,20 +8,26 @@ in Kafka, the transaction can then only be aborted, so that nobody commits it wi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from operator import index
 from typing import Final
 
 from kmirror.clients.buffer_pool import BufferPool
+from kmirror.clients.call_times import CallTimes
 from kmirror.clients.cluster_client import ClusterClient
 from kmirror.clients.producer_batch import IllegalStateError
 from kmirror.clients.producer_config import ProducerConfig
+from kmirror.clients.rated_total import RatedTotal
 from kmirror.clients.transaction_manager import TransactionManager
 from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.sensors import MetricConfig, Rate
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.api import Runtime
 
 MAX_TIMESTAMP_MS: Final = (1 << 63) - 1
+METADATA_WAIT: Final = "metadata-wait"
+BUFFERPOOL_WAIT: Final = "bufferpool-wait"
+_CONFIG: Final = MetricConfig()
 
 
 class RecordAdmission:
@@ -48,6 +54,16 @@ class RecordAdmission:
         self._transaction = manager if manager is not None and manager.is_transactional else None
         self._wake_sender = wake_sender
         self._missing: dict[object, str] = {}
+        self._times = CallTimes(runtime.clock, METADATA_WAIT, BUFFERPOOL_WAIT)
+        self._exhausted = RatedTotal("buffer-exhausted", runtime.clock)
+        """Records, or runs of batches, that found no memory in max.block.ms."""
+        self._waited_s = Rate()
+
+    def readings(self) -> Iterator[tuple[str, float]]:
+        """Yields what is measured here of Kafka's `producer-metrics`."""
+        yield from self._exhausted.readings()
+        yield from self._times.readings()
+        yield "bufferpool-wait-ratio", self._waited_s.measure(_CONFIG, self._runtime.clock.monotonic_ms())
 
     def ensure_open(self) -> None:
         if self.closed:
@@ -98,7 +114,8 @@ class RecordAdmission:
         """Waits until the topic, and the partition if one is given, is known."""
         waits = object()
         try:
-            await self._wait_until_present(waits, topic, partition)
+            with self._times.taking(METADATA_WAIT):
+                await self._wait_until_present(waits, topic, partition)
         finally:
             self._missing.pop(waits, None)
 
@@ -153,13 +170,16 @@ class RecordAdmission:
             raise self._too_large(f"Attempt to allocate {size} bytes, but there is a hard limit of {pool.total} on memory allocations.")
         if pool.try_take(size):
             return
+        began_ms = self._runtime.clock.monotonic_ms()
         granted = self._runtime.create_future()
         pool.wait_for(size, granted)
         self._wake_sender()
         try:
-            async with asyncio.timeout(most_ms / 1000):
-                await asyncio.shield(granted)
+            with self._times.taking(BUFFERPOOL_WAIT):
+                async with asyncio.timeout(most_ms / 1000):
+                    await asyncio.shield(granted)
         except TimeoutError as error:
+            self._exhausted.record(1)
             free = pool.free
             pool.give_up(size, granted)
             text = (
@@ -170,6 +190,9 @@ class RecordAdmission:
         except asyncio.CancelledError:
             pool.give_up(size, granted)
             raise
+        finally:
+            now_ms = self._runtime.clock.monotonic_ms()
+            self._waited_s.record(_CONFIG, (now_ms - began_ms) / 1000, now_ms)
 
     # Inside
 

@@ -44,6 +44,7 @@ from kmirror.mirrormaker.offset_sync_store import OffsetSyncStore
 from kmirror.mirrormaker.replication_policy import ReplicationPolicy
 from kmirror.mirrormaker.scheduler import Job, Step, run_regularly
 from kmirror.mirrormaker.source_records import RecordsConfig, SourceRecord, SourceRecordWriter
+from kmirror.mirrormaker.source_task_metrics import SourceTaskMeter
 from kmirror.mirrormaker.topic_filters import TopicFilter
 from kmirror.mirrormaker.worker_config import open_admin
 from kmirror.runtime.api import Runtime, TaskScope
@@ -85,8 +86,10 @@ class MirrorCheckpointTask:
         offsets: SourceOffsets,
         metrics: MirrorCheckpointMetrics,
         context: TaskContext,
+        meter: SourceTaskMeter | None = None,
     ) -> None:
         self.config = config
+        self._meter = meter
         self._runtime = runtime
         self._offsets = offsets
         self._metrics = metrics
@@ -94,7 +97,7 @@ class MirrorCheckpointTask:
 
     async def run(self, status: Told) -> None:
         """Works until it is cancelled; raises what a checkpoint could not be written for."""
-        life = _Life(self._runtime, self.config, self._offsets, self._metrics, self._context)
+        life = _Life(self._runtime, self.config, self._offsets, self._metrics, self._context, self._meter)
         try:
             await life.start()
             await life.work(status)
@@ -112,6 +115,7 @@ class _Life:
         offsets: SourceOffsets,
         metrics: MirrorCheckpointMetrics,
         context: TaskContext,
+        meter: SourceTaskMeter | None,
     ) -> None:
         self._runtime = runtime
         self._config = config
@@ -121,7 +125,7 @@ class _Life:
         self._scope = TaskScope(runtime, self._name)
         self._source: AdminClient = open_admin(runtime, config.source_admin)
         self._target: AdminClient = open_admin(runtime, config.target_admin)
-        self._records = SourceRecordWriter(runtime, self._name, config.records, offsets, context.writes_to)
+        self._records = SourceRecordWriter(runtime, self._name, config.records, offsets, context.writes_to, meter)
         self._checkpoints = CheckpointStore(config.groups)
         self._syncs = OffsetSyncStore()
         self._syncs_reader = InternalTopicReader(runtime, config.syncs_consumer, config.offset_syncs_topic, self._handle_sync)

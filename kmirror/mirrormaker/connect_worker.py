@@ -115,7 +115,7 @@ class ConnectWorker:
             on_logger_level=self._rest.loggers.set_level,
         )
 
-        register_worker_metrics(self.metrics, lambda: self.herder.units)
+        register_worker_metrics(self.metrics, lambda: self.herder.units, self.herder.startups)
         register_rebalance_metrics(self.metrics, lambda: self.herder.rebalances)
 
     @property

@@ -69,7 +69,7 @@ class Flow:
             names.append(CHECKPOINT)
         plans = [self._plans.plan_resolved(raw[name], resolved[name], name) for name in names]
         self.herder = DistributedHerder(runtime, str(flow), worker, plans, self._plan)
-        register_worker_metrics(metrics, lambda: self.herder.units, str(flow))
+        register_worker_metrics(metrics, lambda: self.herder.units, self.herder.startups, str(flow))
         register_rebalance_metrics(metrics, lambda: self.herder.rebalances, str(flow))
 
     def reach(self, advertised_url: str, http_request: HttpRequest) -> None:

@@ -67,7 +67,9 @@ class ErrorCounts:
 class ErrorHandlingMetrics:
     """Of all tasks of a worker."""
 
-    def __init__(self, registry: MetricsRegistry) -> None:
+    def __init__(self, registry: MetricsRegistry, flow: str | None = None) -> None:
+        """`flow` tells workers apart that share a registry."""
+        self._tags = () if flow is None else (("flow", flow),)
         self._tasks: dict[tuple[str, int], ErrorCounts] = {}
         registry.add_collector(self._collect)
 
@@ -83,7 +85,7 @@ class ErrorHandlingMetrics:
 
     def _collect(self) -> Iterator[tuple[MetricName, Value]]:
         for (connector, task), counts in self._tasks.items():
-            tags = (("connector", connector), ("task", str(task)))
+            tags = (*self._tags, ("connector", connector), ("task", str(task)))
             for attribute, value in counts.read():
                 yield MetricName("kafka.connect", "task-error-metrics", "", tags, attribute), value
 

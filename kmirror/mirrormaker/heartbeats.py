@@ -15,6 +15,7 @@ from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.formats import Heartbeat
 from kmirror.mirrormaker.herder.connector_plan import TaskContext
 from kmirror.mirrormaker.source_records import RecordsConfig, SourceRecord, SourceRecordWriter
+from kmirror.mirrormaker.source_task_metrics import SourceTaskMeter
 from kmirror.runtime.api import Runtime
 
 
@@ -29,8 +30,16 @@ class HeartbeatTaskConfig:
 class MirrorHeartbeatTask:
     """One task. `run` runs one life of it. `heard` is called with each heartbeat."""
 
-    def __init__(self, runtime: Runtime, config: HeartbeatTaskConfig, offsets: SourceOffsets, context: TaskContext) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        config: HeartbeatTaskConfig,
+        offsets: SourceOffsets,
+        context: TaskContext,
+        meter: SourceTaskMeter | None = None,
+    ) -> None:
         self.config = config
+        self._meter = meter
         self._runtime = runtime
         self._offsets = offsets
         self._context = context
@@ -39,7 +48,12 @@ class MirrorHeartbeatTask:
         """Works until it is cancelled; raises what a heartbeat could not be written for."""
         config, clock = self.config, self._runtime.clock
         records = SourceRecordWriter(
-            self._runtime, f"{config.flow}|{config.records.connector}", config.records, self._offsets, self._context.writes_to
+            self._runtime,
+            f"{config.flow}|{config.records.connector}",
+            config.records,
+            self._offsets,
+            self._context.writes_to,
+            self._meter,
         )
         try:
             await records.start(self._context.check)

@@ -16,13 +16,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable
-from enum import Enum
 from typing import Any, Final, Protocol
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.health import Health
 from kmirror.common.ports import Clock
 from kmirror.mirrormaker.scheduler import Job
+from kmirror.mirrormaker.startups import Startups
+from kmirror.mirrormaker.state_times import State, StateTimes
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.runtime.supervision import Supervised
 
@@ -30,17 +31,6 @@ FIRST_PAUSE_MS: Final = 1_000
 LONGEST_PAUSE_MS: Final = 30_000
 SILENT_MS: Final = 60_000
 _log = logging.getLogger(__name__)
-
-
-class State(Enum):
-    """As Connect names the states of connectors and tasks. UNASSIGNED: it has not started."""
-
-    UNASSIGNED = "UNASSIGNED"
-    RUNNING = "RUNNING"
-    PAUSED = "PAUSED"
-    RESTARTING = "RESTARTING"
-    FAILED = "FAILED"
-    STOPPED = "STOPPED"
 
 
 class Told(Protocol):
@@ -62,24 +52,37 @@ class Unheard:
 
 
 class Status:
-    """What is known of one connector or task. Times are of the monotonic clock."""
+    """What is known of one connector or task. Times are of the monotonic clock. `times` are those of a
+    former unit that this one goes on for. `startups` hears how each start went.
+    """
 
-    def __init__(self, name: str, clock: Clock) -> None:
+    def __init__(self, name: str, clock: Clock, *, times: StateTimes | None = None, startups: Startups | None = None) -> None:
         self.name = name
         self.state = State.UNASSIGNED
         self.error: str | None = None
         self.failures = 0
         self.troubles: dict[str, str] = {}
         self.warnings: dict[str, str] = {}
+        self.times = times or StateTimes(clock)
+        self.times.enter(State.UNASSIGNED)
+        self._startups = startups
+        self._has_started = False
         self._rests = False
         self._clock = clock
         self.since_ms = self.heard_ms = clock.monotonic_ms()
 
     def change(self, state: State, error: str | None = None) -> None:
         self.state, self.error, self._rests = state, error, False
+        self.times.enter(state)
+        self._note_startup(state)
         self.since_ms = self.heard_ms = self._clock.monotonic_ms()
         self.failures += state is State.FAILED
         self.troubles, self.warnings = {}, {}
+
+    def _note_startup(self, state: State) -> None:
+        if self._startups is not None and not self._has_started and state in (State.RUNNING, State.FAILED):
+            self._startups.ended(succeeded=state is State.RUNNING)
+        self._has_started = state is State.RUNNING
 
     def trouble(self, what: str, reason: str | None) -> None:
         """The work runs, but `what` is in trouble; None: it is not, or not any more."""
@@ -142,10 +145,14 @@ Work = Callable[[Status], Coroutine[Any, Any, object]]
 
 
 class KeptRunning:
-    """Runs `work` until `stop`, again and again. It is told of its `Status`, to call `heard`."""
+    """Runs `work` until `stop`, again and again. It is told of its `Status`, to call `heard`; `times` and
+    `startups` are those of the status.
+    """
 
-    def __init__(self, runtime: Runtime, name: str, work: Work) -> None:
-        self.status = Status(name, runtime.clock)
+    def __init__(
+        self, runtime: Runtime, name: str, work: Work, *, times: StateTimes | None = None, startups: Startups | None = None
+    ) -> None:
+        self.status = Status(name, runtime.clock, times=times, startups=startups)
         self._runtime = runtime
         self._work = work
         self._scope = TaskScope(runtime, name)

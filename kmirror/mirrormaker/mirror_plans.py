@@ -82,7 +82,7 @@ class MirrorPlans:
         self._profile = profile
         self._source_metrics: dict[SourceAndTarget, MirrorSourceMetrics] = {}
         self._checkpoint_metrics: dict[SourceAndTarget, MirrorCheckpointMetrics] = {}
-        self._errors = ErrorHandlingMetrics(metrics)
+        self._errors = ErrorHandlingMetrics(metrics, flow)
         self._source_tasks = SourceTaskMetrics(metrics, runtime.clock, flow)
         self._given_offsets = offsets
         self._offsets: OffsetStorage | None = None
@@ -172,9 +172,13 @@ class MirrorPlans:
         async def work(status: Status) -> None:
             checkpoint = MirrorCheckpointConfig(self._transform(props), self._profile)
             config, metrics = checkpoint_task_config(checkpoint, self._worker, index), self._metrics_of_checkpoints(checkpoint.flow)
-            with _measured(metrics, checkpoint, index, config.groups), self._errors.of_task(checkpoint.connector_name, index) as counts:
+            meters, errors = (
+                self._source_tasks.of_task(checkpoint.connector_name, index),
+                self._errors.of_task(checkpoint.connector_name, index),
+            )
+            with _measured(metrics, checkpoint, index, config.groups), errors as counts, meters as meter:
                 config = replace(config, records=self._transformed(checkpoint, config.records, index, counts))
-                await MirrorCheckpointTask(self._runtime, config, self.offset_storage(), metrics, context).run(status)
+                await MirrorCheckpointTask(self._runtime, config, self.offset_storage(), metrics, context, meter).run(status)
 
         return work
 
@@ -182,9 +186,10 @@ class MirrorPlans:
         async def work(status: Status) -> None:
             heartbeat = MirrorHeartbeatConfig(self._transform(props), self._profile)
             config = heartbeat_task_config(heartbeat, self._worker)
-            with self._errors.of_task(heartbeat.connector_name, 0) as counts:
+            meters = self._source_tasks.of_task(heartbeat.connector_name, 0)
+            with self._errors.of_task(heartbeat.connector_name, 0) as counts, meters as meter:
                 config = replace(config, records=self._transformed(heartbeat, config.records, 0, counts))
-                await MirrorHeartbeatTask(self._runtime, config, self.offset_storage(), context).run(status.heard)
+                await MirrorHeartbeatTask(self._runtime, config, self.offset_storage(), context, meter).run(status.heard)
 
         return work
 

@@ -29,6 +29,7 @@ from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.mirrormaker.connect_offsets import SourceOffsets, SourcePartition
 from kmirror.mirrormaker.error_handling import described_record
 from kmirror.mirrormaker.missing_topics import MissingTopics, TopicCreationConfig
+from kmirror.mirrormaker.source_task_metrics import SourceTaskMeter
 from kmirror.mirrormaker.source_task_offset_committer import SourceTaskOffsetCommitter
 from kmirror.mirrormaker.task_transactions import TaskTransactions
 from kmirror.mirrormaker.transforming import Transforming, producer_record
@@ -83,7 +84,9 @@ class SourceRecordWriter:
         config: RecordsConfig,
         offsets: SourceOffsets,
         writes_to: Callable[[str], object] = lambda _: None,
+        meter: SourceTaskMeter | None = None,
     ) -> None:
+        self._meter = meter = meter or SourceTaskMeter(runtime.clock)
         self._writes_to = writes_to
         self._missing = MissingTopics(runtime, name, config.topic_creation)
         self._topics: set[str] = set()
@@ -97,16 +100,17 @@ class SourceRecordWriter:
         self._transactions: TaskTransactions[SourceKey] | None = None
         if config.transactional_id is not None:
             self._transactions = TaskTransactions(
-                self._producer, offsets, runtime.clock, connector=config.connector, source_of=dict, most_ms=config.transaction_ms
-            )
+                self._producer, offsets, runtime.clock, connector=config.connector, source_of=dict, most_ms=config.transaction_ms, meter=meter
+            )  # fmt: skip
         self._written: dict[SourceKey, None] = {}
-        self._committer = SourceTaskOffsetCommitter(runtime, name, config.flush_interval_ms, self._store_offsets)
+        self._committer = SourceTaskOffsetCommitter(runtime, name, config.flush_interval_ms, self._store_offsets, meter)
         self._failure: Exception | None = None
 
     async def start(self, check: Callable[[], Awaitable[object]]) -> None:
         """Shuts out former lives if it must, and then calls `check`, which raises if another worker has
         the task by now.
         """
+        self._meter.begin(None, self._producer)
         if self._transactions is not None:
             await self._producer.init_transactions()
             await check()
@@ -118,19 +122,30 @@ class SourceRecordWriter:
         transformation drops counts at once.
         """
         transactions = self._transactions
+        self._meter.polled(1)
         made = self._made(record)
         if made is None:
+            self._meter.dropped(1)
             written()
             return
 
+        def counts() -> None:
+            self._meter.written(1)
+            written()
+
         def done(_: object, error: Exception | None) -> None:
-            if error is not None and not self._is_skipped(record, error):
-                self._failure = self._failure or error
-            elif transactions is not None:
-                transactions.acknowledged(written)
-            else:
+            if error is not None:
+                if not self._is_skipped(record, error):
+                    self._failure = self._failure or error
+                    return
+                self._meter.dropped(1)
                 self._written[record.source] = None
                 written()
+            elif transactions is not None:
+                transactions.acknowledged(counts)
+            else:
+                self._written[record.source] = None
+                counts()
 
         if made.topic not in self._topics:
             self._topics.add(made.topic)
@@ -145,11 +160,12 @@ class SourceRecordWriter:
             except ApiException as error:  # not accepted
                 if not self._is_skipped(record, error):
                     raise
+                self._meter.dropped(1)
                 self._written[record.source] = None
                 written()
                 return
             if transactions is not None:
-                transactions.accepted(record.source, OFFSET)
+                transactions.accepted(record.source, OFFSET, 1)
 
     def _made(self, record: SourceRecord) -> ProducerRecord | None:
         """None for a record that is dropped, or skipped. KmirrorError for one that fails, which ends the task."""
@@ -175,6 +191,7 @@ class SourceRecordWriter:
         """Waits until everything that was sent is written, and commits a transaction that has lasted
         long enough; raises why something was not written.
         """
+        self._meter.poll_ended()
         with self._noting_failure():
             if self._transactions is None:
                 await self._producer.flush()
@@ -205,6 +222,7 @@ class SourceRecordWriter:
             producer_ms = 0 if self._transactions is None else self._config.flush_timeout_ms
             closing.push_async_callback(self._producer.close, timeout_ms=producer_ms)
             closing.push_async_callback(self._scope.cancel)
+            closing.callback(self._meter.end)
             closing.callback(self._missing.close)
             try:
                 async with asyncio.timeout(self._config.flush_timeout_ms / 1000):

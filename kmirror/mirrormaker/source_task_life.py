@@ -107,7 +107,7 @@ class SourceTaskLife:
             )  # fmt: skip
         self._failure: Exception | None = None
         self._polls_of_records = 0
-        self._committer = SourceTaskOffsetCommitter(runtime, str(config.flow), config.offset_flush_interval_ms, self._store_offsets)
+        self._committer = SourceTaskOffsetCommitter(runtime, str(config.flow), config.offset_flush_interval_ms, self._store_offsets, meter)
         self._started = False
 
     def _made_transactions(self) -> TaskTransactions[TopicPartition]:
@@ -119,6 +119,7 @@ class SourceTaskLife:
             connector=config.connector,
             source_of=partial(record_source, config.flow.source),
             most_ms=config.transaction_ms,
+            meter=self._meter,
         )
 
     async def start(self) -> None:
@@ -181,6 +182,7 @@ class SourceTaskLife:
             else:
                 fetched = await self._guard.look_at(fetched, status, is_heard=self._watch.fault is None)
             await self._copy_fetched(fetched)
+            self._meter.poll_ended()
             if self._transactions is not None and self._transactions.is_due:
                 await self._end_transaction()
 
@@ -337,7 +339,8 @@ class SourceTaskLife:
         source, `newest_ms` the times of their newest records.
         """
         remote = self._remote(partition)
-        self._meter.polled(sum(map(len, upstreams)))
+        records = sum(map(len, upstreams))
+        self._meter.polled(records)
         if self._missing.is_required(remote.topic):
             await self._missing.make(remote.topic)
         transactions = self._transactions
@@ -359,7 +362,7 @@ class SourceTaskLife:
             self._on_way.not_sent(run)
             raise
         if transactions is not None:
-            transactions.accepted(partition, upstreams[-1][-1])
+            transactions.accepted(partition, upstreams[-1][-1], records)
 
     def _written(self, run: SentRun, written: list[Written]) -> None:
         """The target has batches."""

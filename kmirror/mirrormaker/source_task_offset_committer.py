@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from kmirror.common.errors import KmirrorError
+from kmirror.mirrormaker.task_metrics import TaskMeter
 from kmirror.runtime.api import Runtime
 
 _log = logging.getLogger(__name__)
@@ -19,14 +20,15 @@ _log = logging.getLogger(__name__)
 
 class SourceTaskOffsetCommitter:
     """Of one life of a task. `store` stores what there is to be stored, or raises and keeps it for the next
-    commit.
+    commit. Each attempt is told to the `meter`.
     """
 
-    def __init__(self, runtime: Runtime, label: str, interval_ms: int, store: Callable[[], Awaitable[object]]) -> None:
+    def __init__(self, runtime: Runtime, label: str, interval_ms: int, store: Callable[[], Awaitable[object]], meter: TaskMeter) -> None:
         self._runtime = runtime
         self._label = label
         self._interval_ms = interval_ms
         self._store = store
+        self._meter = meter
         self._committing = asyncio.Lock()
 
     async def run(self) -> None:
@@ -40,4 +42,5 @@ class SourceTaskOffsetCommitter:
 
     async def commit(self) -> None:
         async with self._committing:
-            await self._store()
+            with self._meter.committing():
+                await self._store()

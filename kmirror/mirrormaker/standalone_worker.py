@@ -33,6 +33,7 @@ from kmirror.mirrormaker.herder.worker_metrics import register_worker_metrics
 from kmirror.mirrormaker.mirror_maker_config import Transform
 from kmirror.mirrormaker.mirror_plans import MirrorPlans
 from kmirror.mirrormaker.rest.connect_rest import ConnectRest
+from kmirror.mirrormaker.startups import WorkerStartups
 from kmirror.mirrormaker.task_transactions import SUPPORT_CONFIG
 from kmirror.runtime.api import Runtime
 
@@ -66,7 +67,8 @@ class StandaloneWorker:
         self.metrics = MetricsRegistry(runtime.clock)
         self._herder: StandaloneHerder | None = None
         admin = self._config.client("admin", "connect-standalone-watch")
-        register_worker_metrics(self.metrics, lambda: {} if self._herder is None else self._herder.units)
+        self._startups = WorkerStartups(runtime.clock)
+        register_worker_metrics(self.metrics, lambda: {} if self._herder is None else self._herder.units, self._startups)
         self._watch = ClusterWatch(runtime, "target", ClientConfig(common_config_def(), admin, runtime))
 
     @property
@@ -93,6 +95,7 @@ class StandaloneWorker:
             self._resolve,
             self._rest.loggers.set_level,
             {name: self._values[name] for name in CONVERTERS},
+            self._startups,
         )
         self._watch.start()
         self._rest.serve(self._herder, self._herder.validate)

@@ -25,6 +25,7 @@ from kmirror.clients.kafka_producer import KafkaProducer
 from kmirror.common.errors import ApiException, ConfigError, Errors
 from kmirror.common.ports import Clock
 from kmirror.mirrormaker.connect_offsets import SourceOffsets, SourcePartition
+from kmirror.mirrormaker.source_task_metrics import SourceTaskMeter
 
 SUPPORT_CONFIG: Final = "exactly.once.source.support"
 REQUIRED_CONFIG: Final = "exactly.once.support"
@@ -92,7 +93,9 @@ class TaskTransactions(Generic[Source]):
         connector: str,
         source_of: Callable[[Source], SourcePartition],
         most_ms: int,
+        meter: SourceTaskMeter,
     ) -> None:
+        self._meter = meter
         self._producer = producer
         self._offsets = offsets
         self._clock = clock
@@ -102,6 +105,7 @@ class TaskTransactions(Generic[Source]):
         self._begun_ms: int | None = None
         self._passed_ms: int | None = None
         self._last_offsets: dict[Source, int] = {}
+        self._records = 0
         self._acknowledged: list[Callable[[], object]] = []
         self._is_ending = False
 
@@ -122,9 +126,10 @@ class TaskTransactions(Generic[Source]):
             await self._producer.begin_transaction()
             self._begun_ms = self._clock.monotonic_ms()
 
-    def accepted(self, source: Source, last_offset: int) -> None:
-        """The producer has accepted a batch of `source` up to `last_offset`."""
+    def accepted(self, source: Source, last_offset: int, records: int) -> None:
+        """The producer has accepted `records` of `source` up to `last_offset`."""
         self._last_offsets[source] = last_offset
+        self._records += records
 
     def passed_over(self, source: Source, offset: int) -> None:
         """A record is not sent. Its offset goes into the open transaction, or the next one."""
@@ -147,12 +152,17 @@ class TaskTransactions(Generic[Source]):
         """
         if self._begun_ms is None:
             return
+        with self._meter.committing():
+            await self._commit()
+        self._meter.transaction_committed(self._records)
+        done, self._acknowledged, self._records = self._acknowledged, [], 0
+        self._begun_ms, self._is_ending, self._last_offsets, self._passed_ms = None, False, {}, None
+        for one in done:
+            one()
+
+    async def _commit(self) -> None:
         if not self._is_ending:
             rows = [(self._source_of(source), offset) for source, offset in self._last_offsets.items()]
             await self._offsets.write(self._connector, rows, self._producer)
             self._is_ending = True
         await self._producer.commit_transaction()
-        done, self._acknowledged = self._acknowledged, []
-        self._begun_ms, self._is_ending, self._last_offsets, self._passed_ms = None, False, {}, None
-        for one in done:
-            one()

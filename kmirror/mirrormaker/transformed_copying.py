@@ -149,7 +149,7 @@ class TransformedCopying:
         if transactions is not None:
             await transactions.begin()
             await self._producer.send(wanted, partial(self._done, partition, remote, record, None, made.topic))
-            transactions.accepted(partition, record.offset)
+            transactions.accepted(partition, record.offset, 1)
             return
         (submitted,) = self._submitted.submit(partition, (record.offset,))
         try:

@@ -118,6 +118,11 @@ class NetworkClient:
     def client_id(self) -> str:
         return self._client_id
 
+    @property
+    def in_flight(self) -> int:
+        """Requests that are not answered yet, on all connections."""
+        return sum(peer.connection.in_flight for peer in self._peers.values() if peer.connection is not None)
+
     async def send(
         self,
         host: str,

@@ -15,6 +15,7 @@ from typing import Final
 from kmirror.clients.cluster_client import ClusterClient, LeaderAndEpoch, Node
 from kmirror.clients.consumer.completed_fetch import CompletedFetch
 from kmirror.clients.consumer.consumer_config import ConsumerConfig
+from kmirror.clients.consumer.consumer_metrics import FetchMetrics
 from kmirror.clients.consumer.fetch_collector import FetchCollector, topic_error
 from kmirror.clients.consumer.fetch_session_handler import FINAL_EPOCH, FetchDifference, FetchSessionHandler, PartitionRequest
 from kmirror.clients.consumer.fetch_state import KnownLeader
@@ -49,6 +50,7 @@ class Fetcher:
         self._subscriptions = subscriptions
         self._config = config
         self._signal = signal
+        self.metrics = FetchMetrics(runtime.clock)
         self.collector = FetchCollector(runtime, cluster, subscriptions, config)
         self._sessions: dict[int, FetchSessionHandler] = {}
         self._in_flight: dict[int, asyncio.Task[None]] = {}
@@ -172,12 +174,15 @@ class Fetcher:
                 node, FetchRequest.API_KEY, max_version=HIGHEST_FETCH_VERSION, connection_key=FETCH_CONNECTION
             )
             difference = session.build(wanted, can_use_ids=version >= FIRST_VERSION_WITH_IDS)
+            began_ms = self._runtime.clock.monotonic_ms()
             response = await self._cluster.ask(
                 node,
                 self._message(difference, max_version=version),
                 version=self._version(version, difference),
                 connection_key=FETCH_CONNECTION,
             )
+            size = sum([len(row.records or b"") for topic in response.responses for row in topic.partitions])
+            self.metrics.answered(node.id, began_ms, size, response.throttle_time_ms)
             failed = self._take(session, node, wanted, response)
         except KmirrorError as error:
             failed = error

@@ -30,6 +30,7 @@ from kmirror.clients.consumer.classic_membership import ClassicMembership
 from kmirror.clients.consumer.consumer_commits import ConsumerCommits
 from kmirror.clients.consumer.consumer_config import ConsumerConfig
 from kmirror.clients.consumer.consumer_membership import ConsumerMembership
+from kmirror.clients.consumer.consumer_metrics import COMMIT_SYNC, COMMITTED, ConsumerMetrics
 from kmirror.clients.consumer.consumer_types import (
     ConsumerGroupMetadata,
     ConsumerRebalanceListener,
@@ -69,6 +70,7 @@ class KafkaConsumer:
     def __init__(self, runtime: Runtime, configs: Mapping[str, Any]) -> None:
         config = self._config = ConsumerConfig(configs, runtime)
         self._runtime = runtime
+        self._metrics = ConsumerMetrics(runtime.clock)
         self._scope = TaskScope(runtime, f"consumer/{config.client_id or config.group_id or 'consumer'}")
         self._signal = Signal(runtime)
         self._cluster = ClusterClient(runtime, config, allow_auto_topic_creation=config.get_bool("allow.auto.create.topics"))
@@ -207,6 +209,10 @@ class KafkaConsumer:
         return self._positions.trouble or self._fetcher.trouble() or joins
 
     async def _poll(self, timeout_ms: float, collect: Callable[[], T]) -> T | None:
+        with self._metrics.polling():
+            return await self._until_found(timeout_ms, collect)
+
+    async def _until_found(self, timeout_ms: float, collect: Callable[[], T]) -> T | None:
         self._check_open()
         if self._subscriptions.type.name == "NONE":
             raise IllegalStateError("Consumer is not subscribed to any topics or assigned any partitions")
@@ -334,8 +340,13 @@ class KafkaConsumer:
         return self._cluster.client_id
 
     def readings(self) -> Iterator[tuple[str, float]]:
-        """Yields what is measured here of Kafka's `consumer-metrics`: what the connections count."""
+        """Yields what is measured here of Kafka's `consumer-metrics`: what the connections count, and polls."""
         yield from self._cluster.readings()
+        yield from self._metrics.readings()
+
+    def node_readings(self) -> Iterator[tuple[int, Iterator[tuple[str, float]]]]:
+        """Yields what is measured here of Kafka's `consumer-node-metrics`, by broker: latencies of fetches."""
+        yield from self._fetcher.metrics.latencies.node_readings()
 
     def fetch_readings(self) -> Iterator[tuple[str, float]]:
         """Yields what is measured here of Kafka's `consumer-fetch-manager-metrics`. Batches that are
@@ -343,8 +354,11 @@ class KafkaConsumer:
         """
         collector = self._fetcher.collector
         yield from collector.records_consumed.readings()
+        yield from self._fetcher.metrics.readings()
         lags = [lag for partition in self.assignment() if (lag := self.known_lag(partition)) is not None]
         yield "records-lag-max", max(lags, default=math.nan)
+        leads = [lead for partition in self.assignment() if (lead := self._known_lead(partition)) is not None]
+        yield "records-lead-min", min(leads, default=math.nan)
 
     def known_position(self, partition: TopicPartition) -> int | None:
         """The offset that is handed out next; None while that is being asked, and after it is no
@@ -359,6 +373,13 @@ class KafkaConsumer:
         if state is None or position is None or state.high_watermark is None or state.high_watermark < 0:
             return None
         return max(0, state.high_watermark - position)
+
+    def _known_lead(self, partition: TopicPartition) -> int | None:
+        """How many records of the partition lie before the position; as `known_lag`."""
+        state, position = self._subscriptions.state_or_none(partition), self.known_position(partition)
+        if state is None or position is None or state.log_start_offset is None:
+            return None
+        return max(0, position - state.log_start_offset)
 
     def topic_id(self, topic: str) -> Uuid:
         """The id that the topic has by the newest metadata; zero if there is none."""
@@ -401,14 +422,16 @@ class KafkaConsumer:
         done. CommitFailedException if the partitions may have another owner;
         RebalanceInProgressException; ApiException."""
         self._group_commits()
-        await self._commits.commit(None if offsets is None else dict(offsets), self._timeout_ms if timeout_ms is None else timeout_ms)
+        with self._metrics.calls.taking(COMMIT_SYNC):
+            await self._commits.commit(None if offsets is None else dict(offsets), self._timeout_ms if timeout_ms is None else timeout_ms)
 
     async def committed(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has committed; None where there is nothing."""
         wanted = list(partitions)
-        found = await self._group_commits().fetch(wanted, self._timeout_ms if timeout_ms is None else timeout_ms)
+        with self._metrics.calls.taking(COMMITTED):
+            found = await self._group_commits().fetch(wanted, self._timeout_ms if timeout_ms is None else timeout_ms)
         return {partition: found.get(partition) for partition in wanted}
 
     def _identity(self) -> MemberIdentity:

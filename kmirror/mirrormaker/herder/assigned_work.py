@@ -18,6 +18,8 @@ from kmirror.mirrormaker.herder.connector_life import idle
 from kmirror.mirrormaker.herder.herder import RestartRequest, TargetState
 from kmirror.mirrormaker.herder.leader_assignor import held_after
 from kmirror.mirrormaker.kept_running import KeptRunning, Status
+from kmirror.mirrormaker.startups import WorkerStartups
+from kmirror.mirrormaker.state_times import StateTimes
 from kmirror.runtime.api import Runtime, run_together
 
 ConnectorLife = Callable[[str, Status], Coroutine[Any, Any, object]]
@@ -33,15 +35,16 @@ class _Unit:
 
 
 class AssignedWork:
-    """`connector_life` and `task_life` are what runs, each until it is cancelled. Calls that change what
-    runs must not overlap.
+    """`connector_life` and `task_life` are what runs, each until it is cancelled; `startups` hears how each
+    start went. Calls that change what runs must not overlap.
     """
 
-    def __init__(self, runtime: Runtime, name: str, connector_life: ConnectorLife, task_life: TaskLife) -> None:
+    def __init__(self, runtime: Runtime, name: str, connector_life: ConnectorLife, task_life: TaskLife, startups: WorkerStartups) -> None:
         self._runtime = runtime
         self._name = name
         self._connector_life = connector_life
         self._task_life = task_life
+        self._startups = startups
         self.assignment: Assignment | None = None
         """What is to run, as far as it is configured; none at first, and after `stop_all`."""
         self._connectors: dict[str, _Unit] = {}
@@ -88,13 +91,17 @@ class AssignedWork:
         }
         ended = [task for task, unit in self._tasks.items() if tasks.get(task) != (unit.properties, unit.target_state)]
         others = [name for name, unit in self._connectors.items() if connectors.get(name) != (unit.properties, unit.target_state)]
+        # A task that is paused, or goes on, is the same task.
+        times = {
+            task: self._tasks[task].kept.status.times for task in ended if task in tasks and tasks[task][0] == self._tasks[task].properties
+        }
         await self.stop(ended, others)
         started = [name for name in connectors if name not in self._connectors]
         for name in started:
             self._start_connector(name, *connectors[name])
         for task, (properties, target_state) in tasks.items():
             if task not in self._tasks:
-                self._start_task(task, properties, target_state)
+                self._start_task(task, properties, target_state, times.get(task))
         return started
 
     def require_current(self, task: ConnectorTaskId, properties: Mapping[str, str], state: ClusterConfigState) -> None:
@@ -166,16 +173,19 @@ class AssignedWork:
                 await idle(self._runtime, status, target_state)
             await self._connector_life(name, status)
 
-        kept = KeptRunning(self._runtime, f"{self._name}|{name}", live)
+        kept = KeptRunning(self._runtime, f"{self._name}|{name}", live, startups=self._startups.connectors)
         self._connectors[name] = _Unit(properties, target_state, kept)
         kept.start()
 
-    def _start_task(self, task: ConnectorTaskId, properties: Mapping[str, str], target_state: TargetState) -> None:
+    def _start_task(
+        self, task: ConnectorTaskId, properties: Mapping[str, str], target_state: TargetState, times: StateTimes | None = None
+    ) -> None:
         async def live(status: Status) -> None:
             if target_state is not TargetState.STARTED:
                 await idle(self._runtime, status, target_state)
             await self._task_life(task, properties, status)
 
-        kept = KeptRunning(self._runtime, f"{self._name}|{task.connector}-task-{task.task}", live)
+        name = f"{self._name}|{task.connector}-task-{task.task}"
+        kept = KeptRunning(self._runtime, name, live, times=times, startups=self._startups.tasks)
         self._tasks[task] = _Unit(properties, target_state, kept)
         kept.start()

@@ -9,8 +9,9 @@ from typing import Final, NoReturn
 
 from kmirror.mirrormaker.herder.connector_plan import ConnectorPlan
 from kmirror.mirrormaker.herder.herder import TargetState
-from kmirror.mirrormaker.kept_running import State, Status
+from kmirror.mirrormaker.kept_running import Status
 from kmirror.mirrormaker.scheduler import run_regularly
+from kmirror.mirrormaker.state_times import State
 from kmirror.runtime.api import Runtime
 
 IDLE_MS: Final = 60_000

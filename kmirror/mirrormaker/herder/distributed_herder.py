@@ -49,6 +49,7 @@ from kmirror.mirrormaker.herder.worker_health import NOT_LOOKED_AT
 from kmirror.mirrormaker.herder.worker_setup import Peers, WorkerSetup
 from kmirror.mirrormaker.internal_topics import create_compacted_topic, require_only_compact
 from kmirror.mirrormaker.kept_running import KeptRunning, Status, health_of
+from kmirror.mirrormaker.startups import WorkerStartups
 from kmirror.mirrormaker.task_transactions import transactional_id
 from kmirror.mirrormaker.worker_config import WorkerConfig, kafka_cluster_id, open_admin
 from kmirror.runtime.api import Runtime
@@ -82,6 +83,7 @@ class DistributedHerder:
         self._validate = validate
         group = WorkerGroupConfig(worker.group_props(f"{name}|group"), runtime)
         self.rebalances = Rebalances(runtime.clock, group.protocol.name.lower())
+        self.startups = WorkerStartups(runtime.clock)
         self._setup = WorkerSetup(
             name,
             name,
@@ -90,6 +92,7 @@ class DistributedHerder:
             {plan.name: plan for plan in plans},
             make_plan,
             self.rebalances,
+            self.startups,
             tracks_topics=tracks_topics,
             on_logger_level=on_logger_level,
         )

@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol
 from kmirror.common.errors import KmirrorError
 from kmirror.mirrormaker.herder.connect_protocol import ConnectorTaskId
 from kmirror.mirrormaker.herder.request_signatures import RequestSignature
-from kmirror.mirrormaker.kept_running import State
+from kmirror.mirrormaker.state_times import State
 
 BAD_REQUEST: Final = 400
 NOT_FOUND: Final = 404

@@ -16,6 +16,8 @@ from kmirror.mirrormaker.herder.connector_life import idle, run_connector
 from kmirror.mirrormaker.herder.connector_plan import ConnectorPlan, TaskContext
 from kmirror.mirrormaker.herder.herder import TargetState
 from kmirror.mirrormaker.kept_running import KeptRunning, Status
+from kmirror.mirrormaker.startups import WorkerStartups
+from kmirror.mirrormaker.state_times import StateTimes
 from kmirror.runtime.api import Runtime, run_together
 
 STARTED_MS: Final = 10_000
@@ -24,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 class StandaloneConnector:
     """Whoever changes it holds `turn`, which it takes itself to start other tasks. `writes_to` is told of
-    topics that tasks are about to write to.
+    topics that tasks are about to write to, `startups` hears how each start went.
     """
 
     def __init__(
@@ -35,7 +37,9 @@ class StandaloneConnector:
         target_state: TargetState,
         turn: asyncio.Lock,
         writes_to: Callable[[str], object],
+        startups: WorkerStartups,
     ) -> None:
+        self._startups = startups
         self.name = name
         self.plan = plan
         self.target_state = target_state
@@ -53,9 +57,10 @@ class StandaloneConnector:
         """Of the connector, then of its tasks."""
         return [self.life.status, *(kept.status for kept in self.tasks)]
 
-    def start(self) -> None:
+    def start(self, times: Sequence[StateTimes] = ()) -> None:
+        """`times` are those of former tasks, which go on in another state."""
         self.life.start()
-        self._start_tasks()
+        self._start_tasks(times)
 
     async def halt(self) -> None:
         """The connector first, so that it starts no other task; tasks store what they have copied."""
@@ -63,12 +68,13 @@ class StandaloneConnector:
         await self._halt_tasks()
 
     async def change_state(self, state: TargetState) -> None:
+        times = [kept.status.times for kept in self.tasks]
         await self.halt()
         self.target_state = state
         if state is TargetState.STOPPED:
             self.task_configs = []
         self.life = self._new_life()
-        self.start()
+        self.start(times)
 
     async def restart_connector(self) -> None:
         """The connector alone."""
@@ -101,7 +107,7 @@ class StandaloneConnector:
             finally:
                 self._settled.set()
 
-        return KeptRunning(self._runtime, self.name, live)
+        return KeptRunning(self._runtime, self.name, live, startups=self._startups.connectors)
 
     async def _live(self, status: Status) -> None:
         if self.target_state is not TargetState.STARTED:
@@ -119,18 +125,18 @@ class StandaloneConnector:
 
     # Tasks
 
-    def _start_tasks(self) -> None:
-        self.tasks = [self._task(number) for number in range(len(self.task_configs))]
+    def _start_tasks(self, times: Sequence[StateTimes] = ()) -> None:
+        self.tasks = [self._task(number, *times[number : number + 1]) for number in range(len(self.task_configs))]
         for kept in self.tasks:
             kept.start()
 
-    def _task(self, number: int) -> KeptRunning:
+    def _task(self, number: int, times: StateTimes | None = None) -> KeptRunning:
         async def live(status: Status) -> None:
             if self.target_state is not TargetState.STARTED:
                 await self._rest(status)
             await self.plan.make_task(self.task_configs[number], number, self._context)(status)
 
-        return KeptRunning(self._runtime, f"{self.name}-{number}", live)
+        return KeptRunning(self._runtime, f"{self.name}-{number}", live, times=times, startups=self._startups.tasks)
 
     async def _rest(self, status: Status) -> None:
         """Of a connector or task that its users have paused or stopped."""

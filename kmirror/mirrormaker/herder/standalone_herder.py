@@ -45,6 +45,7 @@ from kmirror.mirrormaker.herder.worker_health import NOT_LOOKED_AT, NOTHING_TO_C
 from kmirror.mirrormaker.kept_running import KeptRunning, Status, health_of
 from kmirror.mirrormaker.mirror_maker_config import Transform
 from kmirror.mirrormaker.mirror_plans import MirrorPlans
+from kmirror.mirrormaker.startups import WorkerStartups
 from kmirror.mirrormaker.worker_config import WorkerConfig, kafka_cluster_id
 from kmirror.runtime.api import Runtime, run_together
 
@@ -64,7 +65,9 @@ class StandaloneHerder:
         resolve: Transform,
         set_logger_level: Callable[[str, str], object],
         converters: Mapping[str, str],
+        startups: WorkerStartups,
     ) -> None:
+        self._startups = startups
         self._runtime = runtime
         self._worker_id = worker_id
         self._worker = worker
@@ -127,7 +130,13 @@ class StandaloneHerder:
                 raise HerderError(CONFLICT, f"Connector {connector} already exists")
             wanted = target_state or (former.target_state if former is not None else TargetState.STARTED)
             made = StandaloneConnector(
-                self._runtime, connector, self._plan(config), wanted, self._lock(connector), partial(self._writes_to, connector)
+                self._runtime,
+                connector,
+                self._plan(config),
+                wanted,
+                self._lock(connector),
+                partial(self._writes_to, connector),
+                self._startups,
             )
             if former is not None:
                 await former.halt()

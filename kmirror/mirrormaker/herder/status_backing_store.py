@@ -24,7 +24,7 @@ from kmirror.mirrormaker.connect_offsets import parse_json
 from kmirror.mirrormaker.herder.connect_protocol import ConnectorTaskId, is_task_number
 from kmirror.mirrormaker.herder.herder import WorkerStatus
 from kmirror.mirrormaker.internal_topics import APPEARS_MS, InternalTopicReader
-from kmirror.mirrormaker.kept_running import State
+from kmirror.mirrormaker.state_times import State
 from kmirror.runtime.api import Runtime
 
 CONNECTOR_PREFIX: Final = "status-connector-"

@@ -92,7 +92,7 @@ class Worker:
         self.status_store = status_store(runtime, setup)
         self._member = WorkerGroupMember(runtime, setup.group, self, status.heard, setup.rebalances)
         self._scope = TaskScope(runtime, f"{name}|worker")
-        self._work = AssignedWork(runtime, name, self._connector_life, self._task_life)
+        self._work = AssignedWork(runtime, name, self._connector_life, self._task_life, setup.startups)
         self._reports = WorkerReports(name, self.status_store, self._work, tracks_topics=setup.tracks_topics)
         self.plans = ConnectorPlans(setup.plans, setup.make_plan, lambda name: self.configs.state.connectors.get(name, {}))
         self._changing = asyncio.Lock()

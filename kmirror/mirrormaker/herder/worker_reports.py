@@ -12,7 +12,7 @@ from kmirror.mirrormaker.herder.assigned_work import AssignedWork
 from kmirror.mirrormaker.herder.cluster_config_state import ClusterConfigState
 from kmirror.mirrormaker.herder.connect_protocol import ConnectorTaskId
 from kmirror.mirrormaker.herder.status_backing_store import StatusBackingStore
-from kmirror.mirrormaker.kept_running import State
+from kmirror.mirrormaker.state_times import State
 
 LAST_WORD_MS: Final = 5_000
 _log = logging.getLogger(__name__)

@@ -11,6 +11,7 @@ from kmirror.mirrormaker.herder.leader_requests import LeaderRequests
 from kmirror.mirrormaker.herder.rebalance_metrics import Rebalances
 from kmirror.mirrormaker.herder.status_backing_store import StatusBackingStore
 from kmirror.mirrormaker.herder.worker_group_member import WorkerGroupConfig
+from kmirror.mirrormaker.startups import WorkerStartups
 from kmirror.mirrormaker.worker_config import WorkerConfig
 from kmirror.runtime.api import Runtime
 
@@ -38,6 +39,7 @@ class WorkerSetup:
     plans: Mapping[str, ConnectorPlan]
     make_plan: MakePlan
     rebalances: Rebalances
+    startups: WorkerStartups
     peers: Peers | None = None
     tracks_topics: bool = False
     on_logger_level: Callable[[str, str], object] = lambda namespace, level: None

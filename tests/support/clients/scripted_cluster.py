@@ -95,7 +95,7 @@ class ScriptedCluster:
     def close(self) -> None:
         failures = self.world.loop.failures
         self.world.close()
-        assert failures == []
+        assert failures == [], failures
 
     async def _handle(self, node_id: int, runtime, context: RequestContext):
         header = context.header

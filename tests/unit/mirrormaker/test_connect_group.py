@@ -34,6 +34,7 @@ from kmirror.mirrormaker.herder.connect_protocol import (
 from kmirror.mirrormaker.herder.incremental_cooperative_assignor import RebalanceMemory, Round, assign, assign_around_leader, backoff_ms
 from kmirror.mirrormaker.herder.java_hash_order import in_hash_order
 from kmirror.mirrormaker.herder.leader_assignor import GroupRound, LeaderAssignor, held_after
+from kmirror.mirrormaker.startups import WorkerStartups
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 from kmirror.wire.primitives import ProtocolReadError
 
@@ -193,6 +194,7 @@ class TestAssignedWork:
                 "w",
                 lambda name, status: live(runtime, name),
                 lambda task, properties, status: live(runtime, f"{task} {properties['of']}"),
+                WorkerStartups(runtime.clock),
             )
             commit("t", "u", "v")
             held = Assignment("w", "", 1, ["c"], T[:3])

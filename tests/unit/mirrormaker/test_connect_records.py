@@ -32,7 +32,8 @@ from kmirror.mirrormaker.herder.status_backing_store import (
     status_key,
     status_value,
 )
-from kmirror.mirrormaker.kept_running import State, Status
+from kmirror.mirrormaker.kept_running import Status
+from kmirror.mirrormaker.state_times import State
 
 C = "mirror"
 PAUSED, STOPPED, STARTED = TargetState.PAUSED, TargetState.STOPPED, TargetState.STARTED

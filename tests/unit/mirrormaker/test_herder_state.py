@@ -32,7 +32,7 @@ from kmirror.mirrormaker.herder.connect_protocol import (
 )
 from kmirror.mirrormaker.herder.leader_assignor import assign_eagerly
 from kmirror.mirrormaker.herder.status_backing_store import status_key, status_value
-from kmirror.mirrormaker.kept_running import State
+from kmirror.mirrormaker.state_times import State
 from kmirror.mirrormaker.task_configs import assigned_groups, assigned_partitions, checkpoint_task_properties, source_task_properties
 from kmirror.wire.primitives import ProtocolReadError
 

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from kmirror.common.errors import KmirrorError
-from kmirror.mirrormaker.kept_running import KeptRunning, State, Status
+from kmirror.mirrormaker.kept_running import KeptRunning, Status
+from kmirror.mirrormaker.state_times import State
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 
 

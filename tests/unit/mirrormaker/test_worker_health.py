@@ -16,7 +16,8 @@ from kmirror.mirrormaker.herder.cluster_config_state import (
 from kmirror.mirrormaker.herder.connect_protocol import Assignment, ConnectorTaskId
 from kmirror.mirrormaker.herder.herder import TargetState
 from kmirror.mirrormaker.herder.worker_health import WorkerFacts, worker_health
-from kmirror.mirrormaker.kept_running import SILENT_MS, State, Status
+from kmirror.mirrormaker.kept_running import SILENT_MS, Status
+from kmirror.mirrormaker.state_times import State
 
 SOURCE = "MirrorSourceConnector"
 TASK = ConnectorTaskId(SOURCE, 0)

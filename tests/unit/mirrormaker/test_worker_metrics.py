@@ -7,7 +7,9 @@ from support.logs.storage_doubles import ManualClock
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.mirrormaker.herder.connect_protocol import ConnectorTaskId
 from kmirror.mirrormaker.herder.worker_metrics import register_worker_metrics
-from kmirror.mirrormaker.kept_running import State, Status
+from kmirror.mirrormaker.kept_running import Status
+from kmirror.mirrormaker.startups import WorkerStartups
+from kmirror.mirrormaker.state_times import State
 
 
 def test_connectors_and_tasks_are_counted_by_their_states() -> None:
@@ -17,8 +19,10 @@ def test_connectors_and_tasks_are_counted_by_their_states() -> None:
     }
     units["c"].change(State.RUNNING)
     units[ConnectorTaskId("c", 0)].change(State.FAILED, "why")
-    registry = MetricsRegistry(clock)
-    register_worker_metrics(registry, lambda: units, "A->B")
+    registry, startups = MetricsRegistry(clock), WorkerStartups(clock)
+    startups.tasks.ended(succeeded=False)
+    register_worker_metrics(registry, lambda: units, startups, "A->B")
+    clock.now_ms += 10
     found = {str(name): metric.value() for name, metric in registry}
     worker = "kafka.connect:type=connect-worker-metrics,flow=A->B"
     assert (found[f"{worker},attribute=connector-count"], found[f"{worker},attribute=task-count"]) == (1, 2)
@@ -27,3 +31,8 @@ def test_connectors_and_tasks_are_counted_by_their_states() -> None:
     }
     assert counts == {"total": 2, "failed": 1, "unassigned": 1, "running": 0}
     assert found["kafka.connect:type=connector-task-metrics,flow=A->B,connector=c,task=0,attribute=status"] == "failed"
+    assert found["kafka.connect:type=connector-task-metrics,flow=A->B,connector=c,task=0,attribute=running-ratio"] == 0
+    assert (found[f"{worker},attribute=task-startup-attempts-total"], found[f"{worker},attribute=task-startup-failure-percentage"]) == (
+        1,
+        1,
+    )
