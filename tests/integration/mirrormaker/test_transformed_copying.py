@@ -269,7 +269,10 @@ async def test_a_flow_takes_transformations_from_its_file_and_shows_its_errors()
             wanted = [row for row in plain(read(both.a, "t")[0]) if row.value is not None]
             await until(lambda: plain(read(both.b, "routed.A.t")[0]) == wanted and len(read(both.b, "routed.heartbeats")[0]) > 1)
             mbeans = maker.metrics.mbeans()
-            assert mbeans["kafka.connect:type=task-error-metrics,flow=A->B,connector=MirrorSourceConnector,task=0"]["total-records-skipped"] == 0
+            assert (
+                mbeans["kafka.connect:type=task-error-metrics,flow=A->B,connector=MirrorSourceConnector,task=0"]["total-records-skipped"]
+                == 0
+            )
         assert read(both.b, "heartbeats")[0] == []
 
 
