@@ -143,7 +143,7 @@ class KafkaProducer:
 
     def node_readings(self) -> Iterator[tuple[int, Iterator[tuple[str, float]]]]:
         """Yields what is measured here of Kafka's `producer-node-metrics`, by broker: latencies."""
-        yield from self._sender.metrics.latencies.node_readings()
+        yield from self._sender.metrics.node_readings()
 
     @property
     def client_id(self) -> str:

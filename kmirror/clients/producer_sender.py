@@ -80,8 +80,6 @@ class Sender:
         self._on_wire: dict[ProduceInFlight, None] = {}
         self._last: dict[int, ProduceInFlight] = {}
         self.metrics = SenderMetrics(runtime.clock)
-        self._answers: dict[int, list[tuple[int, int]]] = {}
-        """Latency and throttling of answers that are not noted yet, by broker."""
         self._has_news = False
         """Whether an answer said more than that everything was written."""
         self._finding_leaders = False
@@ -272,17 +270,13 @@ class Sender:
             self.wake()
             return
         plainly = self._over(request, frame=frame)
-        sent_ms = request.deadline_ms - self._config.request_timeout_ms
-        answer = request.connection.last_active_ms - sent_ms, self._outcomes.throttle_ms
-        self._answers.setdefault(request.node.id, []).append(answer)
+        read_ms, sent_ms = request.connection.last_active_ms, request.deadline_ms - self._config.request_timeout_ms
+        self.metrics.answered(request.node.id, read_ms, read_ms - sent_ms, self._outcomes.throttle_ms)
         if not plainly:
             self._has_news = True
 
     def _after_answers(self, node_id: int) -> None:
         """All answers of a broker that have come are handled."""
-        answers = self._answers.pop(node_id, None)
-        if answers is not None:
-            self.metrics.answered(node_id, answers)
         if self._has_news or not self._waits_for_more(node_id):
             self._has_news = False
             self._go_on()

@@ -23,9 +23,10 @@ class RatedTotal:
         self._rate = Rate()
         self.total = 0
 
-    def record(self, amount: int) -> None:
+    def record(self, amount: int, now_ms: int | None = None) -> None:
+        """Adds to both, now if no time is given."""
         self.total += amount
-        self._rate.record(_CONFIG, amount, self._clock.monotonic_ms())
+        self._rate.record(_CONFIG, amount, self._clock.monotonic_ms() if now_ms is None else now_ms)
 
     def readings(self) -> Iterator[tuple[str, float]]:
         yield f"{self._name}-total", self.total

@@ -5,10 +5,10 @@
     produce-throttle-time                                        each -avg and -max
     records-per-request-avg
 
-A batch is measured each time that it is sent, `record-queue-time` from its making on. Of requests
-that leave together, and of answers that come together, all is noted at once; nothing is done for
-each record. What Kafka also has and is not here: `compression-rate` and `record-size`, which nobody
-knows of a batch that is sent on as it came.
+A batch is measured each time that it is sent, `record-queue-time` from its making on. What requests
+and answers say is gathered for up to a second and then noted at once, at the time of the last of
+them; whoever reads gets all. Nothing is done for each record. What Kafka also has and is not here:
+`compression-rate` and `record-size`, which nobody knows of a batch that is sent on as it came.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from kmirror.clients.rated_total import RatedTotal
 from kmirror.common.ports import Clock
 from kmirror.common.sensors import AvgMinMax, MetricConfig
 
+NOTE_EVERY_MS: Final = 1_000
 _CONFIG: Final = MetricConfig()
 
 
@@ -38,24 +39,59 @@ class SenderMetrics:
         self.latencies = NodeLatencies(clock)
         self._batch_sizes, self._queue_times = AvgMinMax(), AvgMinMax()
         self._requests, self._throttles = AvgMinMax(), AvgMinMax()
+        self._noted_ms = self._last_ms = 0
+        self._sent: list[tuple[int, int]] = []
+        """Size and queue time of each batch."""
+        self._counts: list[int] = []
+        self._answered: dict[int, list[tuple[int, int]]] = {}
+        """Latency and throttle time of each answer, by broker."""
 
     def sent(self, requests: Sequence[Sequence[ProducerBatch]], now_ms: int) -> None:
-        """The batches of requests that leave together; at least one."""
-        records = [sum([batch.record_count for batch in batches]) for batches in requests]
-        sent = [batch for batches in requests for batch in batches]
-        self.records_sent.record(sum(records))
-        self._requests.record_all(_CONFIG, records, now_ms)
-        self._batch_sizes.record_all(_CONFIG, [batch.size_in_bytes for batch in sent], now_ms)
-        self._queue_times.record_all(_CONFIG, [now_ms - batch.created_ms for batch in sent], now_ms)
+        """The batches of requests that leave together."""
+        sent, counts = self._sent, self._counts
+        for batches in requests:
+            count = 0
+            for batch in batches:
+                count += batch.record_count
+                sent.append((batch.size_in_bytes, now_ms - batch.created_ms))
+            counts.append(count)
+        self._gathered(now_ms)
 
-    def answered(self, node_id: int, answers: Sequence[tuple[int, int]]) -> None:
-        """The latency of each answer, and for how long it throttles us, in ms; at least one."""
-        now_ms = self._clock.monotonic_ms()
-        latencies, throttles = zip(*answers, strict=True)
-        self.latencies.record(node_id, latencies, now_ms)
-        self._throttles.record_all(_CONFIG, throttles, now_ms)
+    def answered(self, node_id: int, now_ms: int, latency_ms: int, throttle_ms: int) -> None:
+        """An answer that was read at `now_ms`."""
+        answers = self._answered.get(node_id)
+        if answers is None:
+            answers = self._answered[node_id] = []
+        answers.append((latency_ms, throttle_ms))
+        self._gathered(now_ms)
+
+    def _gathered(self, now_ms: int) -> None:
+        self._last_ms = now_ms
+        if now_ms - self._noted_ms >= NOTE_EVERY_MS:
+            self._note()
+
+    def _note(self) -> None:
+        last_ms = self._noted_ms = self._last_ms
+        if self._counts:
+            self.records_sent.record(sum(self._counts), last_ms)
+            self._requests.record_all(_CONFIG, self._counts, last_ms)
+            sizes, waits = zip(*self._sent, strict=True)
+            self._batch_sizes.record_all(_CONFIG, sizes, last_ms)
+            self._queue_times.record_all(_CONFIG, waits, last_ms)
+            self._sent, self._counts = [], []
+        for node_id, answers in self._answered.items():
+            latencies, throttles = zip(*answers, strict=True)
+            self.latencies.record(node_id, latencies, last_ms)
+            self._throttles.record_all(_CONFIG, throttles, last_ms)
+        self._answered.clear()
+
+    def node_readings(self) -> Iterator[tuple[int, Iterator[tuple[str, float]]]]:
+        """Of each broker, by its id."""
+        self._note()
+        return self.latencies.node_readings()
 
     def readings(self) -> Iterator[tuple[str, float]]:
+        self._note()
         now_ms = self._clock.monotonic_ms()
         for total in (self.records_sent, self.records_retried, self.records_failed, self.batches_split):
             yield from total.readings()
