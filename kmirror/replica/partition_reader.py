@@ -113,8 +113,10 @@ def _read_log(
             return result
     read = log.read(fetch.fetch_offset, max_bytes, params.isolation, min_one_message=min_one_message)
     result.fetch_offset_metadata = read.fetch_offset_metadata
-    result.records = None if read.first_entry_incomplete else read.records
-    result.aborted_transactions = read.aborted_transactions
+    if not read.first_entry_incomplete:
+        # Kafka drops what belongs to a batch that does not fit, the aborted transactions included.
+        result.records = read.records
+        result.aborted_transactions = read.aborted_transactions
     return result
 
 

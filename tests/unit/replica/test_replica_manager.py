@@ -355,3 +355,18 @@ async def test_read_committed_stops_at_open_transactions_and_names_the_aborted(t
     assert (data.high_watermark, data.last_stable_offset) == (3, 1), "producer 2 is still open at 1"
     assert data.records is not None and len(data.records.to_bytes()) == len(transactional(0, 1))
     assert [(txn.producer_id, txn.first_offset) for txn in data.aborted_transactions or []] == [(1, 0)]
+
+
+async def test_a_batch_that_does_not_fit_is_left_out_with_its_aborted_transactions(tmp_path: Path) -> None:
+    """Kafka's LogReadResult is empty then; a partition that nothing is left for has an empty list."""
+    world = BrokerWorld(str(tmp_path))
+    topic_id = world.create_topic("t", partitions=3)
+    for number in range(3):
+        entries = {TopicPartition("t", number): batch_of(b"x" * 100)}
+        await world.replica_manager.append_records(timeout_ms=1, required_acks=1, origin=AppendOrigin.CLIENT, entries=entries)
+    limits = (1000, 50, 0)
+    infos = [(TopicIdPartition(topic_id, "t", number), FetchPartition(topic_id, 0, 0, limit)) for number, limit in enumerate(limits)]
+    results = await world.replica_manager.fetch_messages(FetchParams(-1, 0, 1, 1 << 20, FetchIsolation.TXN_COMMITTED), infos)
+    assert [data.aborted_transactions for _, data in results] == [[], None, []]
+    sizes = [0 if data.records is None else len(data.records.to_bytes()) for _, data in results]
+    assert sizes[0] > 100 and sizes[1:] == [0, 0]
