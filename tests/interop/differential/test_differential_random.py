@@ -24,6 +24,7 @@ from steps import await_topic, create_topic, fill
 from support.waiting import REACHED_S
 from test_differential_groups import await_coordinators, await_transaction_coordinators
 
+from kmirror.common.errors import Errors
 from kmirror.common.uuid import Uuid
 from kmirror.server.broker_api_table import ROWS, AnsweredBy
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
@@ -44,6 +45,7 @@ SAFE_TO_REPEAT = READS | {ApiKeys.DELETE_RECORDS}
 """A broker may still say UNKNOWN_TOPIC_OR_PARTITION when a topic has its leader. Records that are
 deleted up to an offset stay so.
 """
+ON_THEIR_WAY = (Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.LEADER_NOT_AVAILABLE)
 REST_S = 0.03
 TRIES = 60
 INDEX = re.compile(r"\[\d+\]")
@@ -111,12 +113,22 @@ def ask(pair: Pair, requests: RandomRequests, api: ApiKeys, version: int, value:
         data = write(requests.schema(api), on_side(side, value), version)
         message = API_TABLE[api].request.read(memoryview(data), 0, version)[0]
         answer = side.ask(message, version)
-        if api in (ApiKeys.CREATE_TOPICS, ApiKeys.CREATE_PARTITIONS) and answer != CLOSED and not value["ValidateOnly"]:
-            for made in answer.topics if api is ApiKeys.CREATE_TOPICS else answer.results:
-                if not made.error_code:
-                    await_topic(side, made.name)
+        for name in made_by(api, value, answer):
+            await_topic(side, name)
         answers.append(as_multisets(without_choices(api, pair.plain(side, answer)), api.name))
     return answers
+
+
+def made_by(api: ApiKeys, value: Any, answer: Any) -> list[str]:
+    """The topics that a request makes or lets grow; one for metadata makes those that it allows."""
+    if answer == CLOSED or value.get("ValidateOnly"):
+        return []
+    if api is ApiKeys.METADATA and value.get("AllowAutoTopicCreation", True):
+        return [topic.name for topic in answer.topics if topic.name and topic.error_code in ON_THEIR_WAY]
+    if api in (ApiKeys.CREATE_TOPICS, ApiKeys.CREATE_PARTITIONS):
+        made = answer.topics if api is ApiKeys.CREATE_TOPICS else answer.results
+        return [topic.name for topic in made if not topic.error_code]
+    return []
 
 
 def await_equal_metadata(pair: Pair) -> None:
