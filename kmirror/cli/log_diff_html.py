@@ -60,7 +60,7 @@ _COLOURS: Final = {
     DifferenceKind.MIRROR_RULE: "#2c6f49",
     DifferenceKind.FRONT_MISSING: "#9c5a1c",
     DifferenceKind.GROUP_BEYOND_END: "#a0522d",
-    DifferenceKind.SET_INCOMPLETE: "#6b4f9a",
+    DifferenceKind.SET_INCOMPLETE: "#7558a8",
     DifferenceKind.BEYOND_HIGH_WATERMARK: "#486683",
 }
 _LOSSES: Final = (
