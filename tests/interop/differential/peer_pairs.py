@@ -23,12 +23,13 @@ COMMON = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "group.min.session.timeout.ms": "200",
-    "log.retention.check.interval.ms": "86400000",
+    "log.retention.ms": "-1",
     "initial.broker.registration.timeout.ms": "60000",
     "server.max.startup.time.ms": "120000",
 }
 """What both brokers are set to, so that DescribeConfigs can be compared, too. Many records have times
-of long ago: no broker may begin to delete them on its own clock while they are compared.
+of long ago: no broker may delete them while they are compared. Kafka looks for old segments first
+30 seconds after its start, whatever the interval.
 """
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 from harness import Pair, Side
-from steps import create_topic
+from steps import await_published, create_topic
 
 from kmirror.common.uuid import Uuid
 from kmirror.wire.messages import alter_partition_reassignments as alter
@@ -61,6 +61,7 @@ def test_features_that_change_are_shown(pair: Pair) -> None:
     for level, kind in ((1, 2), (2, 1)):
         key = FeatureUpdateKey("transaction.version", level, upgrade_type=kind)
         pair.same(UpdateFeaturesRequest(60_000, [key], False), 2)
+    await_published(pair)
     assert pair.controllers is not None
     pair.same(ApiVersionsRequest("a", "1"), 4, edit=only_features)
     pair.controllers.same(ApiVersionsRequest("a", "1"), 4, edit=only_features)
