@@ -57,7 +57,7 @@ rounds: $(STAMP)  ## what CI has no time for: further versions, seeds and campai
 
 foreign: $(STAMP)  ## other clients' own suites, Kafka's system test programs (cargo, Go, Node, JDK, Maven)
 	$(BIN)/python tools/foreign_suites.py
-	$(BIN)/python -m pytest tests/interop/foreign -m "foreign and not round" --durations=15
+	$(BIN)/python -m pytest tests/interop/foreign -m "foreign and not round" -n 2 --dist load --durations=15
 
 lint: $(STAMP)  ## ruff, generated files, layers, circles of imports, types
 	$(BIN)/ruff check .

@@ -77,6 +77,7 @@ def epochs(logs: Sequence[bytes]) -> set[int]:
     return {batch.partition_leader_epoch for log in logs for batch in iter_batches(log)}
 
 
+@pytest.mark.round
 def test_both_ways_with_two_replicas_and_leader_changes(reference: PeerCluster, ours: EmbeddedCluster) -> None:
     create_topic(reference.bootstrap_servers, "r", PARTITIONS, replication_factor=2)
     produce_numbered(reference.bootstrap_servers, "r", 0, 200, codec="zstd", partitions=PARTITIONS)

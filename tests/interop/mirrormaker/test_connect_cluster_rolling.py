@@ -96,6 +96,7 @@ class Rolled:
         return {row.timestamp for records in found.values() for row in records}
 
 
+@pytest.mark.round
 def test_from_apaches_workers_to_ours_and_back(tmp_path: pathlib.Path) -> None:
     with EmbeddedCluster(config=BROKER) as source, EmbeddedCluster(config=BROKER) as target, ExitStack() as stack:
         made = Rolled(tmp_path, source.bootstrap_servers, target.bootstrap_servers, stack)

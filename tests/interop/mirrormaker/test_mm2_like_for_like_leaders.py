@@ -75,6 +75,7 @@ def flows_of(source: Cluster, apache: str, ours: str) -> list[Flow]:
     return flows
 
 
+@pytest.mark.round
 @pytest.mark.parametrize("kind", ["kmirror", "apache"] if MATRIX else ["kmirror"])
 def test_both_copy_each_record_once_while_leaders_move(tmp_path: pathlib.Path, kind: str) -> None:
     with (

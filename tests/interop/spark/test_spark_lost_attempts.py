@@ -147,6 +147,7 @@ def test_a_task_that_runs_twice_writes_once(cluster: Standalone, tmp_path: pathl
         assert not (path / JOURNAL_FILE_NAME).exists()
 
 
+@pytest.mark.round
 def test_a_job_whose_driver_was_killed_while_it_moved_segments_runs_again(tmp_path: pathlib.Path) -> None:
     """SIGKILL for the driver, its JVM and its Python workers at once, as when a container runs out
     of memory."""

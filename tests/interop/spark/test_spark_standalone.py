@@ -111,6 +111,7 @@ def test_a_diff_by_spark_submit_is_that_of_one_machine(cluster: Standalone, arch
     assert "kafka-log-diff" in cluster.applications()
 
 
+@pytest.mark.round
 def test_a_query_has_the_rows_of_one_machine_though_a_worker_is_killed(
     cluster: Standalone, archive: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
