@@ -40,8 +40,8 @@ from kmirror.mirrormaker.connector_config import CLIENT_KINDS, CONNECTORS, KAFKA
 from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.file_warnings import file_warnings
 from kmirror.mirrormaker.property_names import current_names
+from kmirror.mirrormaker.recreated_topics import RECREATED_POLICY_CONFIG
 from kmirror.mirrormaker.rest.rest_config import define_internal
-from kmirror.mirrormaker.source_task_config import RECREATED_POLICY_CONFIG
 
 CLUSTERS_CONFIG: Final = "clusters"
 ENABLE_INTERNAL_REST_CONFIG: Final = "dedicated.mode.enable.internal.rest"

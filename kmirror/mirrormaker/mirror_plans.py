@@ -39,10 +39,10 @@ from kmirror.mirrormaker.kept_running import Status, Work
 from kmirror.mirrormaker.mirror_maker_config import Transform
 from kmirror.mirrormaker.mirror_metrics import MirrorCheckpointMetrics, MirrorSourceMetrics, TaskOfMetrics
 from kmirror.mirrormaker.missing_topics import require_valid_topic_creation
+from kmirror.mirrormaker.recreated_topics import recreated_policy
 from kmirror.mirrormaker.source_connector import MirrorSourceConnector
 from kmirror.mirrormaker.source_records import RecordsConfig
 from kmirror.mirrormaker.source_task import MirrorSourceTask
-from kmirror.mirrormaker.source_task_config import recreated_policy
 from kmirror.mirrormaker.source_task_metrics import SourceTaskMetrics
 from kmirror.mirrormaker.task_configs import checkpoint_task_config, heartbeat_task_config, source_task_config
 from kmirror.mirrormaker.task_transactions import REQUIRED_CONFIG, boundary_ms

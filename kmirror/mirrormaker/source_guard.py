@@ -30,8 +30,9 @@ from kmirror.common.uuid import Uuid
 from kmirror.mirrormaker.connect_offsets import NOTHING_STORED, SourceOffsets, SourcePartition, record_source
 from kmirror.mirrormaker.kept_running import Told
 from kmirror.mirrormaker.mirror_metrics import MirrorSourceMetrics
+from kmirror.mirrormaker.recreated_topics import OFFSET, STOP
 from kmirror.mirrormaker.source_ledger import UNKNOWN, Finding, SourceLedger, Why
-from kmirror.mirrormaker.source_task_config import OFFSET, STOP, SourceTaskConfig
+from kmirror.mirrormaker.source_task_config import SourceTaskConfig
 
 LOOK_MS: Final = 1_000
 ASKED_MS: Final = 5_000

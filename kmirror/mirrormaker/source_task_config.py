@@ -6,19 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from kmirror.common.errors import ConfigError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.missing_topics import TopicCreationConfig
 from kmirror.mirrormaker.offset_syncs import OFFSET_LAG_MAX_DEFAULT
+from kmirror.mirrormaker.recreated_topics import OFFSET
 from kmirror.mirrormaker.replication_policy import ReplicationPolicy
 from kmirror.mirrormaker.transforming import Transforming
 
 OFFSET_FLUSH_INTERVAL_MS: Final = 60_000
 OFFSET_FLUSH_TIMEOUT_MS: Final = 5_000
-RECREATED_POLICY_CONFIG: Final = "kmirror.recreated.topic.policy"
-OFFSET, BEGINNING, STOP = RECREATED_POLICIES = ("offset", "beginning", "stop")
-"""Where a task goes on in a topic that was made anew at the source (`source_guard`)."""
 
 
 @dataclass(frozen=True)
@@ -47,16 +44,6 @@ class SourceTaskConfig:
     transforming: Transforming | None = None
     topic_creation: TopicCreationConfig | None = None
     recreated_policy: str = OFFSET
-
-
-def recreated_policy(originals: Mapping[str, str]) -> str:
-    """ConfigError for what is no policy."""
-    given = originals.get(RECREATED_POLICY_CONFIG, OFFSET).strip().lower()
-    if given not in RECREATED_POLICIES:
-        raise ConfigError(
-            f"Invalid value {given} for configuration {RECREATED_POLICY_CONFIG}: String must be one of: {', '.join(RECREATED_POLICIES)}"
-        )
-    return given
 
 
 @dataclass

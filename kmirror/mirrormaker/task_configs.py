@@ -30,8 +30,9 @@ from kmirror.mirrormaker.connector_config import (
 from kmirror.mirrormaker.heartbeats import HeartbeatTaskConfig
 from kmirror.mirrormaker.herder.connect_protocol import is_task_number
 from kmirror.mirrormaker.missing_topics import topic_creation_config
+from kmirror.mirrormaker.recreated_topics import recreated_policy
 from kmirror.mirrormaker.source_records import RecordsConfig
-from kmirror.mirrormaker.source_task_config import SourceTaskConfig, recreated_policy
+from kmirror.mirrormaker.source_task_config import SourceTaskConfig
 from kmirror.mirrormaker.task_transactions import boundary_ms, transactional_id
 from kmirror.mirrormaker.worker_config import WorkerConfig
 

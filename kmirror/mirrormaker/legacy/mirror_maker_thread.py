@@ -25,7 +25,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.legacy.consumer_wrapper import ConsumerWrapper
 from kmirror.mirrormaker.legacy.message_handler import DefaultMirrorMakerMessageHandler, MirrorMakerMessageHandler, handled
 from kmirror.mirrormaker.legacy.mirror_maker_producer import MirrorMakerProducer
-from kmirror.mirrormaker.legacy.settings import RECREATED_POLICY, STOP
+from kmirror.mirrormaker.recreated_topics import RECREATED_POLICY_CONFIG, STOP
 from kmirror.runtime.api import Runtime
 
 HOW_TO_GO_ON: Final = (
@@ -113,7 +113,7 @@ class MirrorMakerThread:
         except WakeupException:
             pass
         except TopicMadeAnewError as error:
-            raise KmirrorError(f"{error}, and {RECREATED_POLICY}={STOP}: {HOW_TO_GO_ON}") from error
+            raise KmirrorError(f"{error}, and {RECREATED_POLICY_CONFIG}={STOP}: {HOW_TO_GO_ON}") from error
         except KmirrorError as error:
             if not self._is_ending:
                 raise

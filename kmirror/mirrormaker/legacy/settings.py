@@ -20,6 +20,7 @@ from kmirror.clients.consumer.consumer_types import ConsumerRebalanceListener
 from kmirror.common.errors import ConfigError
 from kmirror.common.java_patterns import compile_pattern
 from kmirror.mirrormaker.legacy.message_handler import DefaultMirrorMakerMessageHandler, MirrorMakerMessageHandler
+from kmirror.mirrormaker.recreated_topics import OFFSET, RECREATED_POLICY_CONFIG, STOP, recreated_policy
 
 NO_LOSS_PRODUCER: Final = {
     "delivery.timeout.ms": str(2**31 - 1),
@@ -27,9 +28,6 @@ NO_LOSS_PRODUCER: Final = {
     "acks": "all",
     "max.in.flight.requests.per.connection": "1",
 }
-RECREATED_POLICY: Final = "kmirror.recreated.topic.policy"
-OFFSET, STOP = RECREATED_POLICIES = ("offset", "stop")
-"""As MirrorMaker 2's, which has `beginning`, too."""
 NO_LOSS_CONSUMER: Final = {"enable.auto.commit": "false"}
 SERIALIZERS: Final = ("key.serializer", "value.serializer")
 DESERIALIZERS: Final = ("key.deserializer", "value.deserializer")
@@ -62,13 +60,9 @@ class MirrorMakerSettings:
 
     @property
     def stops_at_topics_made_anew(self) -> bool:
-        """ConfigError for what is no policy."""
-        given = self.consumer_properties.get(RECREATED_POLICY, OFFSET).strip().lower()
-        if given not in RECREATED_POLICIES:
-            raise ConfigError(
-                f"Invalid value {given} for configuration {RECREATED_POLICY}: String must be one of: {', '.join(RECREATED_POLICIES)}"
-            )
-        return given == STOP
+        """ConfigError for what is no policy. `beginning` is none here: a group's offsets are reset by
+        kafka-consumer-groups."""
+        return recreated_policy(self.consumer_properties, (OFFSET, STOP)) == STOP
 
 
 def producer_settings(properties: Mapping[str, str]) -> dict[str, str]:
@@ -88,7 +82,7 @@ def producer_settings(properties: Mapping[str, str]) -> dict[str, str]:
 def consumer_settings(properties: Mapping[str, str]) -> dict[str, str]:
     """As `producer_settings`."""
     made = with_defaults(properties, NO_LOSS_CONSUMER)
-    return {name: value for name, value in made.items() if name not in (RECREATED_POLICY, *DESERIALIZERS)}
+    return {name: value for name, value in made.items() if name not in (RECREATED_POLICY_CONFIG, *DESERIALIZERS)}
 
 
 def with_client_id(properties: Mapping[str, str], stream: int) -> dict[str, str]:
