@@ -122,7 +122,7 @@ def _checked_epoch(files: FileSystem, piece: LogSlice, found: SoundBatches, epoc
     first = found.batches[0].partition_leader_epoch
     if 0 <= epoch < first:
         batch = found.batches[0]
-        ends_log = piece.is_last_segment and found.positions[0] + batch.size_in_bytes >= piece.segment_size
+        ends_log = piece.ends_log_at(found.positions[0] + batch.size_in_bytes)
         rise = Rise(first, batch.base_offset, batch.next_offset, epoch, next_offset - 1, ends_log)
         problem = EpochClaims(files, piece.path).problem(rise)
         if problem is not None:

@@ -35,14 +35,10 @@ class NodeLatencies:
 
     def readings(self, name: str) -> Iterator[tuple[str, float]]:
         """Over all brokers, as `<name>-avg` and `<name>-max`."""
-        yield from self._read(name, self._all)
+        yield from self._all.avg_and_max(name, _CONFIG, self._clock.monotonic_ms())
 
     def node_readings(self) -> Iterator[tuple[int, Iterator[tuple[str, float]]]]:
         """By the ids of brokers."""
-        for node_id, stat in self._nodes.items():
-            yield node_id, self._read("request-latency", stat)
-
-    def _read(self, name: str, stat: AvgMinMax) -> Iterator[tuple[str, float]]:
         now_ms = self._clock.monotonic_ms()
-        yield f"{name}-avg", stat.measure(_CONFIG, now_ms)
-        yield f"{name}-max", stat.greatest(_CONFIG, now_ms)
+        for node_id, stat in self._nodes.items():
+            yield node_id, stat.avg_and_max("request-latency", _CONFIG, now_ms)

@@ -95,12 +95,8 @@ class SenderMetrics:
         now_ms = self._clock.monotonic_ms()
         for total in (self.records_sent, self.records_retried, self.records_failed, self.batches_split):
             yield from total.readings()
-        for name, stat in (
-            ("batch-size", self._batch_sizes),
-            ("record-queue-time", self._queue_times),
-            ("produce-throttle-time", self._throttles),
-        ):
-            yield f"{name}-avg", stat.measure(_CONFIG, now_ms)
-            yield f"{name}-max", stat.greatest(_CONFIG, now_ms)
+        yield from self._batch_sizes.avg_and_max("batch-size", _CONFIG, now_ms)
+        yield from self._queue_times.avg_and_max("record-queue-time", _CONFIG, now_ms)
+        yield from self._throttles.avg_and_max("produce-throttle-time", _CONFIG, now_ms)
         yield "records-per-request-avg", self._requests.measure(_CONFIG, now_ms)
         yield from self.latencies.readings("request-latency")

@@ -16,7 +16,7 @@ window`, a token bucket in debt after `debt / bound` seconds.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -181,6 +181,11 @@ class AvgMinMax(Avg):
         """NaN when the windows are empty."""
         self.purge(config, now_ms)
         return max((sample.greatest for sample in self._samples if sample.count), default=math.nan)
+
+    def avg_and_max(self, name: str, config: MetricConfig, now_ms: int) -> Iterator[tuple[str, float]]:
+        """As clients show most of their measurements: `<name>-avg` and `<name>-max`."""
+        yield f"{name}-avg", self.measure(config, now_ms)
+        yield f"{name}-max", self.greatest(config, now_ms)
 
 
 class CumulativeSum:

@@ -284,7 +284,7 @@ def _check_rises(batches: Batches, next_offset: int, epoch: int, claims: EpochCl
         position, next_of_row = int(batches.positions[row]), int(batches.last_offset[row]) + 1
         end = position + int(batches.headers["length"][row]) + LOG_OVERHEAD
         last_before = next_offset - 1 if row == 0 else int(batches.last_offset[row - 1])
-        ends_log = piece.is_last_segment and end >= piece.segment_size
+        ends_log = piece.ends_log_at(end)
         rise = Rise(int(found[row]), int(batches.headers["base_offset"][row]), next_of_row, int(before[row]), last_before, ends_log)
         problem = claims.problem(rise)
         if problem is not None:

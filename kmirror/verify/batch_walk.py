@@ -186,7 +186,7 @@ class _Walker:
         return None
 
     def _unclaimed(self, batch: RecordBatch, end: int) -> str | None:
-        ends_log = self._piece.is_last_segment and end >= self._piece.segment_size
+        ends_log = self._piece.ends_log_at(end)
         rise = Rise(batch.partition_leader_epoch, batch.base_offset, batch.next_offset, self._epoch, self._next_offset - 1, ends_log)
         problem = self._claims.problem(rise)
         if problem is not None:

@@ -43,3 +43,7 @@ class LogSlice(NamedTuple):
     def ends_segment(self) -> bool:
         """Whether nothing of the segment, as listed, lies after this slice."""
         return self.end >= self.segment_size
+
+    def ends_log_at(self, position: int) -> bool:
+        """Whether nothing of the log, as listed, lies from this position of the segment on."""
+        return self.is_last_segment and position >= self.segment_size

@@ -59,8 +59,7 @@ class ConsumerMetrics:
     def readings(self) -> Iterator[tuple[str, float]]:
         now_ms = self._clock.monotonic_ms()
         yield "last-poll-seconds-ago", NEVER if self._began_ms is None else (now_ms - self._began_ms) // 1000
-        yield "time-between-poll-avg", self._between.measure(_CONFIG, now_ms)
-        yield "time-between-poll-max", self._between.greatest(_CONFIG, now_ms)
+        yield from self._between.avg_and_max("time-between-poll", _CONFIG, now_ms)
         yield "poll-idle-ratio-avg", self._idle.measure(_CONFIG, now_ms)
         yield from self.calls.readings()
 
@@ -86,6 +85,5 @@ class FetchMetrics:
         now_ms = self._clock.monotonic_ms()
         yield from self._fetches.readings()
         yield from self.latencies.readings("fetch-latency")
-        for name, stat in (("fetch-size", self._sizes), ("fetch-throttle-time", self._throttles)):
-            yield f"{name}-avg", stat.measure(_CONFIG, now_ms)
-            yield f"{name}-max", stat.greatest(_CONFIG, now_ms)
+        yield from self._sizes.avg_and_max("fetch-size", _CONFIG, now_ms)
+        yield from self._throttles.avg_and_max("fetch-throttle-time", _CONFIG, now_ms)
