@@ -16,6 +16,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import warnings
 import xml.etree.ElementTree as ElementTree
 
@@ -197,18 +198,26 @@ def run_librdkafka(
 
     `0012_produce_consume`; none: all. What shares a number with one of them is run, too.
     """
+    with tempfile.TemporaryDirectory() as own:  # two runs may go on in `folder` at the same time
+        return _run_librdkafka(folder, pathlib.Path(own), bootstrap, tests, consumer_protocol, at_a_time)
+
+
+def _run_librdkafka(
+    folder: pathlib.Path, own: pathlib.Path, bootstrap: str, tests: list[str], consumer_protocol: str, at_a_time: int
+) -> dict[str, str]:
     runner = folder / "tests"
-    report = runner / f"report-{consumer_protocol}.json"
-    report.unlink(missing_ok=True)
-    (runner / "test.conf").write_text(f"metadata.broker.list={bootstrap}\n")
+    report = own / "report.json"
+    conf = own / "test.conf"
+    conf.write_text(f"metadata.broker.list={bootstrap}\n")
     environment = {
         **os.environ,
         "LD_LIBRARY_PATH": f"{folder / 'src'}:{folder / 'src-cpp'}",
+        "RDKAFKA_TEST_CONF": str(conf),
         "TEST_KAFKA_VERSION": KAFKA_VERSION,
         "TEST_REPORT": str(report),
         "TEST_CONSUMER_GROUP_PROTOCOL": consumer_protocol,
     }
-    environment |= {"KAFKA_PATH": str(_distribution(folder)), "BROKERS": bootstrap}
+    environment |= {"KAFKA_PATH": str(_distribution(own)), "BROKERS": bootstrap}
     if tests:
         environment["TESTS"] = ",".join(dict.fromkeys(name[:4] for name in tests))
     command = ["./test-runner", f"-p{at_a_time}", "-Q", "-r"]

@@ -4,6 +4,7 @@ built.
 
 from __future__ import annotations
 
+import concurrent.futures
 import pathlib
 import sys
 
@@ -50,6 +51,20 @@ def test_an_exit_without_a_report_is_no_accident(tmp_path: pathlib.Path) -> None
     folder = runner(tmp_path, "#!/bin/sh\necho wrong option\nexit 1\n")
     with pytest.raises(AssertionError, match=r"(?s)\Athe runner ended with exit code 1 and no report.*wrong option\Z"):
         run_librdkafka(folder, "localhost:9092", ["0001_a"])
+
+
+MEETING = """#!/bin/sh
+touch "started-$TEST_CONSUMER_GROUP_PROTOCOL"
+while [ "$(ls started-* | wc -l)" -lt 2 ]; do sleep 0.05; done
+echo '{"tests": {"'"$(cat "$RDKAFKA_TEST_CONF")"'": {"state": "PASSED"}}}' > "$TEST_REPORT"
+"""
+
+
+def test_two_runs_at_once_went_to_the_cluster_of_the_later_one(tmp_path: pathlib.Path) -> None:
+    folder = runner(tmp_path, MEETING)
+    with concurrent.futures.ThreadPoolExecutor() as threads:
+        runs = [threads.submit(run_librdkafka, folder, to, ["0001_a"], consumer_protocol=to) for to in ("classic", "consumer")]
+        assert [run.result(60) for run in runs] == [{f"metadata.broker.list={to}": "passed"} for to in ("classic", "consumer")]
 
 
 def program(folder: pathlib.Path, script: str) -> pathlib.Path:
