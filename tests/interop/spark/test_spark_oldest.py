@@ -88,6 +88,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.round
 def test_the_oldest_pyspark_reads_writes_and_compares(tmp_path: pathlib.Path) -> None:
     require((floor_dir() / COMPLETE).exists(), f"PySpark {floor_version()} is not in the cache folder: run tools/spark_packages.py")
     java()

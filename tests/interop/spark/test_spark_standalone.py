@@ -144,6 +144,7 @@ def test_a_query_has_the_rows_of_one_machine_though_a_worker_is_killed(
     assert cluster.alive() == 1
 
 
+@pytest.mark.round
 def test_a_replay_with_a_relative_state_repeats_nothing(cluster: Standalone, archive: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """Each executor wrote the progress into a folder of its own, and the next run replayed
     everything again.
