@@ -87,14 +87,16 @@ class ControllerDouble:
         self.state.lookups.on_metadata_update(delta, self.state.image, None)
         self.state.image = delta.apply(MetadataProvenance(self.state.log_end_offset - 1, 1, self.clock.time_ms()))
 
-    def register(self, broker_id: int, *, rack: str | None = None, incarnation: int = 1, previous_epoch: int = -1) -> int:
+    def register(
+        self, broker_id: int, *, rack: str | None = None, incarnation: int = 1, previous_epoch: int = -1, directory: Uuid | None = None
+    ) -> int:
         """Register a broker with one directory; its epoch."""
         request = br.BrokerRegistrationRequest(
             broker_id=broker_id,
             cluster_id=CLUSTER_ID,
             incarnation_id=Uuid(broker_id.to_bytes(8, "big") + incarnation.to_bytes(8, "big")),
             rack=rack,
-            log_dirs=[directory_of(broker_id)],
+            log_dirs=[directory or directory_of(broker_id)],
             previous_broker_epoch=previous_epoch,
             features=[
                 br.Feature(name=name, min_supported_version=levels.min, max_supported_version=levels.max)

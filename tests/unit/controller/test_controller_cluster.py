@@ -9,6 +9,7 @@ from support.brokers.metadata_doubles import CLUSTER_ID, ControllerDouble, direc
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.controller.broker_heartbeat_manager import BrokerControlState, BrokerHeartbeatManager
+from kmirror.wire.messages import assign_replicas_to_dirs as ad
 from kmirror.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from kmirror.wire.messages.broker_registration import BrokerRegistrationRequest, Feature
 from kmirror.wire.messages.register_broker_record import RegisterBrokerRecord
@@ -212,3 +213,30 @@ def test_every_transition(
         has_leaderships=lambda: leads,
     )
     assert following is expected
+
+
+@pytest.mark.parametrize("elr", [0, 1], ids=["without ELR", "with ELR"])
+@pytest.mark.parametrize("reports_first", [True, False])
+def test_a_lone_replica_whose_disk_was_replaced_had_no_leader_if_its_broker_was_unfenced_first(elr: int, reports_first: bool) -> None:
+    """Its replica was still in the directory that is gone, and nothing but the report came after."""
+    controller = ControllerDouble(levels={"eligible.leader.replicas.version": elr})
+    controller.start_brokers(1, 2)
+    controller.create_topic("t", [[1]])
+    replaced = directory_of(9)
+    controller.clock.now_ms += 9_000
+    epoch = controller.register(1, incarnation=2, directory=replaced)
+    topic_id = controller.state.image.topics.by_name["t"].id
+    partition = ad.AssignReplicasToDirsRequestPartitionData(partition_index=0)
+    topic = ad.AssignReplicasToDirsRequestTopicData(topic_id=topic_id, partitions=[partition])
+    report = ad.AssignReplicasToDirsRequest(
+        broker_id=1, broker_epoch=epoch, directories=[ad.AssignReplicasToDirsRequestDirectoryData(id=replaced, topics=[topic])]
+    )
+    steps = [
+        lambda: controller.run(controller.replication.reports.assign_replicas_to_dirs(report)),
+        lambda: controller.heartbeat(1),
+    ]
+    for step in steps if reports_first else reversed(steps):
+        assert controller.partition("t").leader == -1
+        step()
+    found = controller.partition("t")
+    assert (found.leader, found.isr, found.directories) == (1, (1,), (replaced,))
