@@ -73,6 +73,13 @@ def _level(stage: MirrorStage) -> bool:
     return theirs is not None and ours is not None and last_offset(theirs) == last_offset(ours)
 
 
+def _is_everywhere(stage: MirrorStage, cluster: str) -> bool:
+    """Whether each replica has the leader's last record. One in sync may lack it for a moment."""
+    leader, fleet = stage.leader(cluster, KEYED), stage.fleets[cluster]
+    replicas = [fleet.broker_named(number) for number in fleet.registrations()[KEYED].replicas]
+    return leader is not None and {last_offset(replica) for replica in replicas} == {last_offset(leader)}
+
+
 async def _end(stage: MirrorStage) -> None:
     await stage.settle()
     await stage.until("B has all keys of A", lambda: _level(stage))
@@ -114,10 +121,10 @@ async def compacted_follower_away_long(stage: MirrorStage) -> None:
     await _mirror(stage)
     await _write(stage, writer, GONE, deleted=True)
     await _write(stage, writer, OTHERS[0])
-    await stage.until("B has all keys of A", lambda: _level(stage))
+    fleet = stage.fleets["b"]
+    await stage.until("every replica at B has all keys of A", lambda: _level(stage) and _is_everywhere(stage, "b"))
     await stage.until("every replica is in sync", stage.is_whole)
     leader = leader_of(stage, "b", KEYED)
-    fleet = stage.fleets["b"]
     follower = next(fleet.broker_named(number) for number in fleet.registrations()[KEYED].isr if fleet.broker_named(number) is not leader)
     follower.crash()
     stage.tell(f"{follower.name}, a follower at B, is down")
