@@ -84,6 +84,6 @@ class ControllerState:
         usable = [directory for directory in broker.directories if directory not in (broker.cordoned_directories or ())]
         return usable[0] if len(usable) == 1 and len(broker.directories) == 1 else DIRECTORY_UNASSIGNED
 
-    def has_online_directory(self, broker_id: int, partition: PartitionRegistration) -> bool:
+    def has_online_directory(self, broker_id: int, directory: Uuid) -> bool:
         broker = self.image.cluster.broker(broker_id)
-        return broker is not None and broker.has_online_dir(partition.directory(broker_id))
+        return broker is not None and broker.has_online_dir(directory)

@@ -3,7 +3,7 @@ directories."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from kmirror.common.sentinels import NO_LEADER
 from kmirror.common.uuid import Uuid
@@ -39,20 +39,32 @@ def builder_for(
     partition_id: int,
     partition: PartitionRegistration,
     acceptable: Callable[[int], bool] | None = None,
+    *,
+    directories: Mapping[int, Uuid] | None = None,
 ) -> PartitionChangeBuilder:
     """Returns a builder with the image's values; any active broker whose directory is online may
-    lead."""
+    lead.
+
+    `directories` are those that replicas move to: they decide, because a broker may be unfenced
+    before it reports where its replicas are, and nothing else would then elect a leader.
+    """
     alive = acceptable or state.is_active
+    moved = directories or {}
+
+    def directory(replica: int) -> Uuid:
+        return moved[replica] if replica in moved else partition.directory(replica)
+
     return PartitionChangeBuilder(
         partition=partition,
         topic_id=topic_id,
         partition_id=partition_id,
-        acceptable=lambda replica: alive(replica) and state.has_online_directory(replica, partition),
+        acceptable=lambda replica: alive(replica) and state.has_online_directory(replica, directory(replica)),
         metadata_version=state.metadata_version,
         min_isr=state.min_isr(topic, partition),
         elr_enabled=state.elr_enabled,
         election=Election.UNCLEAN if state.unclean_election_enabled(topic) else Election.ONLINE,
         default_directory=state.default_directory,
+        directories=dict(moved),
     )
 
 

@@ -4,8 +4,6 @@ broker the directories of its logs (AssignReplicasToDirs, KIP-858).
 
 from __future__ import annotations
 
-from functools import partial
-
 from kmirror.common.errors import Errors
 from kmirror.common.uuid import Uuid
 from kmirror.controller.cluster_control_manager import ClusterControlManager
@@ -127,21 +125,8 @@ class ReplicaReports:
             return Errors.UNKNOWN_TOPIC_OR_PARTITION, []
         if broker_id not in partition.replicas:
             return Errors.NOT_LEADER_OR_FOLLOWER, []
-        builder = builder_for(self._state, topic.name, topic_id, partition_id, partition)
-        builder.directories = {broker_id: directory}
-        builder.acceptable = partial(self._may_lead, partition, broker_id, directory)
-        record = builder.build()
+        record = builder_for(self._state, topic.name, topic_id, partition_id, partition, directories={broker_id: directory}).build()
         return Errors.NONE, [] if record is None else [record]
-
-    def _may_lead(self, partition: PartitionRegistration, reporter: int, directory: Uuid, replica: int) -> bool:
-        """Whether a replica may lead, once the reporter's is in this directory. A broker may be
-        unfenced before it reports where its replicas are, as one whose only directory was replaced
-        is; nothing but this report would then elect a leader.
-        """
-        if replica != reporter:
-            return self._state.is_active(replica) and self._state.has_online_directory(replica, partition)
-        broker = self._state.image.cluster.broker(reporter)
-        return broker is not None and broker.active and broker.has_online_dir(directory)
 
 
 def _alter_error(partition_index: int, error: Errors) -> ap.AlterPartitionResponsePartitionData:
