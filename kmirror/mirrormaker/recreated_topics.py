@@ -1,5 +1,5 @@
-"""`kmirror.recreated.topic.policy`: where copying goes on in a topic that was made anew at the source,
-for MirrorMaker 2 (`source_guard`) and for the legacy tool. Neither of Apache's has it.
+"""`kmirror.recreated.topic.policy`: where copying continues in a topic that was created again at the
+source, for MirrorMaker 2 (`source_guard`) and for the legacy tool. Apache's programs do not have it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ OFFSET, BEGINNING, STOP = RECREATED_POLICIES = ("offset", "beginning", "stop")
 
 
 def recreated_policy(properties: Mapping[str, str], policies: Sequence[str] = RECREATED_POLICIES) -> str:
-    """One of `policies`; ConfigError for any other."""
+    """Returns one of `policies`; ConfigError for any other."""
     given = properties.get(RECREATED_POLICY_CONFIG, OFFSET).strip().lower()
     if given not in policies:
         raise ConfigError(

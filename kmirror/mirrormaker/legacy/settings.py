@@ -60,8 +60,8 @@ class MirrorMakerSettings:
 
     @property
     def stops_at_topics_made_anew(self) -> bool:
-        """ConfigError for what is no policy. `beginning` is none here: a group's offsets are reset by
-        kafka-consumer-groups."""
+        """ConfigError for an unknown policy. The tool has no `beginning`: kafka-consumer-groups resets
+        a group's offsets."""
         return recreated_policy(self.consumer_properties, (OFFSET, STOP)) == STOP
 
 
